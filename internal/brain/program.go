@@ -53,9 +53,18 @@ func onPath(list, name string) string {
 // without Node. npm's shim has it under one of the names below a directory above; that
 // of pnpm, or one that a person wrote, names what it starts; version managers keep it
 // beside their shims (U-01).
-func native(name string, below []string) (string, error) { return follow(name, below, maxShims) }
+func native(name string, below []string) (string, error) {
+	return shims{command: filepath.Base(name), below: below}.follow(name)
+}
 
-func follow(name string, below []string, shims int) (string, error) {
+// shims are followed from one to the next, up to the native program.
+type shims struct {
+	command string   // by which the first of them was called
+	below   []string // where a package's native program may be, below a directory above a shim
+	passed  []string // files that led here
+}
+
+func (s shims) follow(name string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return "", err
@@ -63,26 +72,34 @@ func follow(name string, below []string, shims int) (string, error) {
 	if resolved, err = filepath.Abs(resolved); err != nil {
 		return "", err
 	}
-	command := filepath.Base(name)
-	targets := managed(name, command)
+	if slices.Contains(s.passed, resolved) {
+		return "", fmt.Errorf("%s is a shim that leads back to itself", resolved)
+	}
+	if len(s.passed) > maxShims {
+		return "", fmt.Errorf("%s is behind more than %d shims", resolved, maxShims)
+	}
+	targets := managed(name, s.command)
 	switch manager := filepath.Base(resolved); {
 	case isELF(resolved) && !slices.Contains(managers(), manager):
 		return resolved, runsHere(resolved)
 	case !isELF(resolved):
-		if program := beside(filepath.Dir(resolved), below); program != "" {
+		if program := beside(filepath.Dir(resolved), s.below); program != "" {
 			return program, runsHere(program)
 		}
-		targets = append(named(resolved, command), targets...)
+		targets = append(named(resolved, s.command), targets...)
 	}
-	for _, target := range targets {
-		if shims == 0 || target == resolved {
-			break
-		}
-		if program, err := follow(target, below, shims-1); err == nil {
+	s.passed = append(slices.Clip(s.passed), resolved)
+	refused := fmt.Errorf("%s is a script or a shim, and the native program is not beside it", resolved)
+	for n, target := range targets {
+		program, err := s.follow(target)
+		if err == nil {
 			return program, nil
 		}
+		if n == 0 { // what a shim names first is what it is for
+			refused = err
+		}
 	}
-	return "", fmt.Errorf("%s is a script or a shim, and the native program is not beside it", resolved)
+	return "", refused
 }
 
 // beside looks for a package's program in the directories above.
@@ -105,7 +122,7 @@ func managers() []string { return []string{"mise", "rtx", "asdf", "volta-shim"} 
 func managed(shim, command string) []string {
 	var found []string
 	dir := filepath.Dir(shim)
-	for _, place := range []string{"../installs/*/latest/bin/", "../installs/*/*/bin/", "../installs/*/latest/", "../tools/image/packages/*/bin/", "../tools/image/packages/*/*/bin/"} {
+	for _, place := range []string{"../installs/*/latest/bin/", "../installs/*/*/bin/", "../installs/*/latest/", "../versions/*/bin/", "../tools/image/packages/*/bin/", "../tools/image/packages/*/*/bin/"} {
 		matches, _ := filepath.Glob(filepath.Join(dir, place, command)) // a folder whose name is a pattern has none
 		found = append(found, matches...)
 	}

@@ -35,14 +35,29 @@ func TestTheProgramIsFoundBehindShims(t *testing.T) {
 		"a shim of a shim": {map[string]string{
 			"bin/claude": "#!/bin/sh\nexec ROOT/two/claude \"$@\"\n", "two/claude": "#!/bin/sh\nexec 'ROOT/three/claude' \"$@\"\n", "three/claude": elf,
 		}, "three/claude"},
+		"a shim of a shim of another name": {map[string]string{
+			"bin/claude": "#!/bin/sh\nexec ROOT/two/my-claude.sh \"$@\"\n", "two/my-claude.sh": "#!/bin/sh\nexec ROOT/three/claude-2.1 \"$@\"\n", "three/claude-2.1": elf,
+		}, "three/claude-2.1"},
+		"a shim of asdf's": {map[string]string{
+			"bin/claude": "#!/bin/sh\nexec ROOT/asdf/shims/claude \"$@\"\n", "asdf/shims/claude": "#!/usr/bin/env bash\n# asdf-plugin: nodejs 24.1.0\nexec ROOT/asdf/bin/asdf exec \"claude\" \"$@\"\n",
+			"asdf/installs/nodejs/24.1.0/bin/claude": "-> ../lib/node_modules/@anthropic-ai/claude-code/cli.js", "asdf/installs/nodejs/24.1.0/lib/node_modules/@anthropic-ai/claude-code/cli.js": "#!/usr/bin/env node\n", "asdf/installs/nodejs/24.1.0/lib/" + packed: elf,
+		}, "asdf/installs/nodejs/24.1.0/lib/" + packed},
+		"a shim of nodenv's": {map[string]string{
+			"bin/claude": "#!/usr/bin/env bash\nprogram=\"${0##*/}\"\nexec \"ROOT/libexec/nodenv\" exec \"$program\" \"$@\"\n", "versions/24.1.0/bin/claude": elf,
+		}, "versions/24.1.0/bin/claude"},
 		"mise":                      {map[string]string{"bin/claude": "-> ../mise", "mise": elf, "installs/claude/latest/bin/claude": elf}, "installs/claude/latest/bin/claude"},
 		"volta":                     {map[string]string{"bin/claude": "-> volta-shim", "bin/volta-shim": elf, "tools/image/packages/@anthropic-ai/claude-code/bin/claude": elf}, "tools/image/packages/@anthropic-ai/claude-code/bin/claude"},
 		"a manager that has it not": {map[string]string{"bin/claude": "-> ../mise", "mise": elf}, "!the native program is not beside it"},
-		"shims in a circle":         {map[string]string{"bin/claude": "#!/bin/sh\nexec ROOT/two/claude\n", "two/claude": "#!/bin/sh\nexec ROOT/bin/claude\n"}, "!the native program is not beside it"},
-		"another architecture":      {map[string]string{"bin/claude": other}, "!and this machine is " + runtime.GOARCH},
-		"a link that leads nowhere": {map[string]string{"bin/claude": "-> gone"}, "!claude is not installed"},
-		"nothing":                   {map[string]string{"bin/other": elf}, "!claude is not installed"},
-		"a script that starts a sh": {map[string]string{"bin/claude": "#!/bin/sh\nexec /bin/sh -c 'claude'\n"}, "!the native program is not beside it"},
+		"shims in a circle":         {map[string]string{"bin/claude": "#!/bin/sh\nexec ROOT/two/claude\n", "two/claude": "#!/bin/sh\nexec ROOT/bin/claude\n"}, "!bin/claude is a shim that leads back to itself"},
+		"shims without an end": {map[string]string{
+			"bin/claude": "#!/bin/sh\nexec ROOT/1/claude\n", "1/claude": "#!/bin/sh\nexec ROOT/2/claude\n", "2/claude": "#!/bin/sh\nexec ROOT/3/claude\n", "3/claude": "#!/bin/sh\nexec ROOT/4/claude\n",
+			"4/claude": "#!/bin/sh\nexec ROOT/5/claude\n", "5/claude": elf,
+		}, "!5/claude is behind more than 4 shims"},
+		"a shim of what is built for others": {map[string]string{"bin/claude": "#!/bin/sh\nexec ROOT/two/claude\n", "two/claude": other}, "!two/claude is built for "},
+		"another architecture":               {map[string]string{"bin/claude": other}, "!and this machine is " + runtime.GOARCH},
+		"a link that leads nowhere":          {map[string]string{"bin/claude": "-> gone"}, "!claude is not installed"},
+		"nothing":                            {map[string]string{"bin/other": elf}, "!claude is not installed"},
+		"a script that starts a sh":          {map[string]string{"bin/claude": "#!/bin/sh\nexec /bin/sh -c 'claude'\n"}, "!the native program is not beside it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, err := filepath.EvalSymlinks(t.TempDir())
