@@ -54,6 +54,7 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 		Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: os.Getenv, Version: version,
 		Interrupted: func() bool { return ctx.Err() != nil }, Classify: classify,
 	}
+	env.ToldToEnd(ctx.Done())
 	root := nacre{env}.command(args[1:])
 	root.SetArgs(args[1:])
 	root.SetIn(stdin)

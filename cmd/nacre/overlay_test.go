@@ -1,11 +1,11 @@
 package main_test
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -267,6 +267,13 @@ func TestCtrlZStopsACommandThatReadsLines(t *testing.T) {
 	wait().want(t, 0)
 }
 
+// floods prints more than waits for a terminal, and counts in p/n how often it did. heldUp is a
+// shell's wait for a time in which it did no more: what waits is as much as may.
+const (
+	floods = "echo began; until test -e go; do sleep 0.05; done; while :; do printf %050000d 0; echo >>n; done"
+	heldUp = `until n=$(wc -l <p/n) && sleep 0.5 && test "$n" -ge 18 -a "$n" = "$(wc -l <p/n)"; do :; done 2>&-`
+)
+
 // U-01: a job that was stopped goes on in the background, and ends when its shell tells it to: with
 // more output than waits for the terminal, and while what is typed there is for the shell.
 func TestAStoppedJobIsEndedByItsShell(t *testing.T) {
@@ -274,25 +281,66 @@ func TestAStoppedJobIsEndedByItsShell(t *testing.T) {
 	i := install(t)
 	i.project()
 	rec := i.recording("echo began; until test -e go; do sleep 0.05; done")
-	for name, arguments := range map[string][]string{
-		"a command that floods the terminal": {"exec", "--project", "p", "--", "sh", "-c", "echo began; until test -e go; do sleep 0.05; done; yes | head -c 600000; touch full; yes"},
-		"a run":                              {"run", "wait", "--project", "p", "--recording", rec, "--check", "true", "-v"},
+	for name, c := range map[string]struct {
+		goesOn    string
+		arguments []string
+	}{
+		"a command that floods the terminal": {heldUp, []string{"exec", "--project", "p", "--", "sh", "-c", floods}},
+		"a run":                              {"until test -e p/go; do sleep 0.05; done", []string{"run", "wait", "--project", "p", "--recording", rec, "--check", "true", "-v"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shell := i.command("bash", append([]string{"--norc", "-c", `set -m; "$0" "$@"; echo "stopped-$?"; read -r line; bg; until test -e p/full; do sleep 0.05; done; kill %%; wait %%; echo "end-$?"`, bin + "/nacre"}, arguments...)...)
+			shell := i.command("bash", append([]string{"--norc", "-c", `set -m; "$0" "$@"; echo "stopped-$?"; read -r line; bg; ` + c.goesOn + `; kill %%; wait %%; echo "end-$?"`, bin + "/nacre"}, c.arguments...)...)
 			screen, wait := i.attached(shell, true)
 			screen.until("began")
 			screen.typeIn("\x1a")
 			screen.until("stopped-148")
 			i.write("p/go", "")
-			if arguments[0] == "run" {
-				i.write("p/full", "")
-			}
 			screen.typeIn("hello\rfor the shell alone\r")
 			screen.until("end-130")
 			wait().want(t, 0)
-			check(t, errors.Join(os.Remove(filepath.Join(i.work, "p/go")), os.Remove(filepath.Join(i.work, "p/full"))))
+			check(t, os.Remove(filepath.Join(i.work, "p/go")))
 		})
+	}
+}
+
+// U-01: a job in the background whose terminal is closed ends, also where its output waits for that
+// terminal: the kernel tells of the end only who is in the foreground.
+func TestAJobEndsWithItsTerminal(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	shell := i.command("bash", "--norc", "-c", `set -m; "$0" "$@"; read -r line; bg; `+heldUp+`; jobs -p >pid; echo "held-$?"; read -r line`,
+		bin+"/nacre", "exec", "--session", "away", "--project", "p", "--", "sh", "-c", floods)
+	screen, wait := i.attached(shell, true)
+	screen.until("began")
+	screen.typeIn("\x1a")
+	screen.until("Stopped")
+	i.write("p/go", "")
+	screen.typeIn("\r")
+	screen.until("held-0")
+	check(t, screen.master.Close())
+	wait()
+	eventually(t, "the end of the job", func() bool {
+		commandLine, _ := os.ReadFile("/proc/" + strings.TrimSpace(i.read("pid")) + "/cmdline") // it may be gone
+		return len(commandLine) == 0
+	})
+	i.nacre("sessions", "list").want(t, 0, "done")
+}
+
+// U-01, U-10: a terminal that takes no output, as after Ctrl-S, keeps nobody from ending what prints there.
+func TestATerminalThatTakesNothingHoldsUpNoEnd(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write("p/go", "")
+	command := i.command(bin+"/nacre", "exec", "--project", "p", "--", "sh", "-c", floods)
+	_, wait := i.attached(command, true) // of which nobody takes what is read
+	check(t, i.command("bash", "-c", heldUp).Run())
+	check(t, command.Process.Signal(syscall.SIGTERM))
+	stuck := time.AfterFunc(time.Minute, func() { _ = command.Process.Kill() })
+	defer stuck.Stop()
+	_ = command.Wait() // its state says how it ended
+	if r := wait(); r.code != 130 {
+		t.Errorf("exit %d, want 130", r.code)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -50,13 +51,19 @@ type Face interface {
 	// program's. Return takes it again.
 	Leave() (program []byte)
 	Return()
+	// Over is told that nothing which the program printed is waited for any more.
+	Over()
 	// Close gives it back when the program is gone.
 	Close()
 }
 
+// ErrHungUp is what a relay ends with whose terminal is gone.
+var ErrHungUp = errors.New("the terminal was closed")
+
 // Relay connects a person's terminal to the master of a pseudo terminal until
 // the sandbox closes its end: raw mode, window size, bytes both ways through face. What
-// is shown is read through count. The terminal is as before when it returns.
+// is shown is read through count. The terminal is as before when it returns. Where it is
+// gone before, whatever else the program prints, the error is [ErrHungUp].
 func Relay(in, master *os.File, face Face, count func(io.Reader) io.Reader) error {
 	fd := int(in.Fd())
 	if !term.IsTerminal(fd) {
@@ -74,20 +81,30 @@ func Relay(in, master *os.File, face Face, count func(io.Reader) io.Reader) erro
 	stop := followSize(in, master, face.Resized)
 	defer stop()
 	defer face.Close()
-	endInput, err := relayInput(in, master, face, func(stop *os.File) error { return suspend(in, master, stop, face, before) })
+	var gone atomic.Bool
+	hungUp := func() {
+		gone.Store(true)
+		face.Over()
+		_ = master.SetReadDeadline(time.Unix(1, 0)) // what the program prints is read no more
+	}
+	endInput, err := relayInput(in, master, face, hungUp, func(stop *os.File) error { return suspend(in, master, stop, face, before) })
 	if err != nil {
 		return err
 	}
 	defer endInput() // before the face, which then reads the terminal alone
 	_, err = io.Copy(face, count(master))
+	if gone.Load() {
+		return ErrHungUp
+	}
 	if errors.Is(err, unix.EIO) { // how a terminal says that its other end is closed
 		return nil
 	}
 	return err
 }
 
-// relayInput copies keys to the master until end is called.
-func relayInput(in, master *os.File, face Face, suspend func(stop *os.File) error) (end func(), err error) {
+// relayInput copies keys to the master until end is called. It calls hungUp where the
+// terminal is gone before.
+func relayInput(in, master *os.File, face Face, hungUp func(), suspend func(stop *os.File) error) (end func(), err error) {
 	stopRead, stopWrite, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
@@ -103,13 +120,20 @@ func relayInput(in, master *os.File, face Face, suspend func(stop *os.File) erro
 			}
 			n, err := in.Read(keys)
 			if err != nil {
+				hungUp()
 				return
 			}
 			program, stops := face.Type(keys[:n])
 			if _, err := master.Write(program); err != nil {
 				return
 			}
-			if stops && suspend(stopRead) != nil {
+			if !stops {
+				continue
+			}
+			if err := suspend(stopRead); err != nil {
+				if errors.Is(err, ErrHungUp) {
+					hungUp()
+				}
 				return
 			}
 		}
@@ -128,7 +152,7 @@ func suspend(in, master, stop *os.File, face Face, before *term.State) error {
 		return err
 	}
 	if err := term.Restore(int(in.Fd()), before); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrHungUp, err)
 	}
 	runtime.LockOSThread()
 	// To this thread: it stops here. A signal to the job could stop the process before or
@@ -144,7 +168,7 @@ func suspend(in, master, stop *os.File, face Face, before *term.State) error {
 		}
 	}
 	if _, err := term.MakeRaw(int(in.Fd())); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrHungUp, err)
 	}
 	face.Return()
 	return nil

@@ -29,16 +29,30 @@ type Env struct {
 	Classify func(error) (code int, known bool)
 	// JSON is whether --json was given. It is set once the command line is read.
 	JSON bool
+
+	ending *terminal.Ending // nil bounds nothing
 }
+
+// ToldToEnd says what is closed when this process is told to end: from then on, a terminal that
+// takes no output holds it up for some seconds, and no longer.
+func (e *Env) ToldToEnd(told <-chan struct{}) { e.ending = terminal.NewEnding(told) }
 
 // Printer writes for people, to stream.
 func (e *Env) Printer(stream *os.File) *terminal.Printer {
-	return terminal.New(stream, terminal.Detect(terminal.Is(stream), e.Getenv))
+	return terminal.New(e.Out(stream), terminal.Detect(terminal.Is(stream), e.Getenv))
 }
 
 // Words is stream, for sentences that no printer writes.
 func (e *Env) Words(stream *os.File) io.Writer {
-	return terminal.Writer(stream, terminal.Detect(terminal.Is(stream), e.Getenv))
+	return terminal.Writer(e.Out(stream), terminal.Detect(terminal.Is(stream), e.Getenv))
+}
+
+// Out is stream as it is written to; see [Env.ToldToEnd].
+func (e *Env) Out(stream *os.File) io.Writer {
+	if !terminal.Is(stream) {
+		return stream
+	}
+	return e.ending.Writer(stream)
 }
 
 // PrintJSON writes one object or array on a line of its own, to standard output.

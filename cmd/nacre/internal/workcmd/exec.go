@@ -178,7 +178,7 @@ func (cmd execCommand) attended(ctx context.Context, rt *assembly.Runtime, e ass
 	switch {
 	case errors.Is(err, context.Canceled) && cmd.Interrupted():
 		return command.Exit(command.ExitInterrupted)
-	case errors.Is(err, assembly.ErrStopped):
+	case errors.Is(err, assembly.ErrStopped), errors.Is(err, sandbox.ErrHungUp):
 		return command.ExitWith(command.ExitInterrupted, err)
 	case err != nil:
 		return err
@@ -276,10 +276,16 @@ func (cmd execCommand) onStreams(ctx context.Context, rt *assembly.Runtime, e as
 		tell(info)
 		once()
 	}
+	ctx, hangUp := context.WithCancelCause(ctx)
+	defer hangUp(nil)
 	e.Relay = func(count func(io.Reader) io.Reader) {
 		relayed = make(chan error, 1)
 		go func() {
-			relayed <- sandbox.Relay(cmd.Stdin, master, face, func(printed io.Reader) io.Reader { return after{told, count(printed)} })
+			err := sandbox.Relay(cmd.Stdin, master, face, func(printed io.Reader) io.Reader { return after{told, count(printed)} })
+			if errors.Is(err, sandbox.ErrHungUp) { // the kernel tells a job in the background nothing of it
+				hangUp(err)
+			}
+			relayed <- err
 		}()
 	}
 	end := sync.OnceValue(func() error { // gives the terminal back

@@ -45,7 +45,7 @@ func (s *screen) is(env *command.Env) bool {
 func (s *screen) on(env *command.Env, master *os.File) *terminal.Overlay {
 	s.word = terminal.Word(func(b []byte) { _, _ = rand.Read(b) }) // never fails
 	overlay := terminal.NewOverlay(terminal.OverlayOptions{
-		Out: env.Stdout, Word: s.word, Style: terminal.Detect(true, env.Getenv),
+		Out: env.Out(env.Stdout), Word: s.word, Style: terminal.Detect(true, env.Getenv),
 		Size:   func() (columns, rows int) { return sandbox.Size(env.Stdin) },
 		Redraw: func() { sandbox.Redraw(env.Stdin, master) },
 		Draws:  func() bool { return sandbox.Draws(master) }, Now: time.Now, Suspends: func() bool { return s.agent || sandbox.Alone(master) },
