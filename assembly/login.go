@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/agent"
@@ -40,11 +39,10 @@ func Logins(r *Runtime) []LoginStatus {
 		s := LoginStatus{Vendor: string(v), Used: r.inst.Config.Model.Subscribed()}
 		l, err := store.Load(v)
 		s.Kept = !errors.Is(err, fs.ErrNotExist)
-		switch {
-		case err != nil && s.Kept:
+		if err != nil && s.Kept {
 			s.Wrong = err.Error()
-		case l.Refused != "":
-			s.Wrong = fmt.Sprintf("the vendor refused to refresh it (%s): run nacre login %s again", l.Refused, v)
+		} else if why := l.Wrong(r.inst.Options.Now()); why != "" {
+			s.Wrong = fmt.Sprintf("%s: run nacre login %s again", why, v)
 		}
 		s.Refreshes, s.Expires = !l.Refresh.Empty(), l.Expires
 		all = append(all, s)
@@ -87,16 +85,12 @@ func SignIn(ctx context.Context, r *Runtime, vendor string, in io.Reader, out, e
 		return &config.Error{Err: err}
 	}
 	store := login.New(r.inst.Registry.Paths().Logins())
-	dir, err := store.Dir()
-	if err != nil {
-		return r.inst.Writable(err)
-	}
-	home, err := os.MkdirTemp(dir, ".signing-in-")
+	home, done, err := store.SigningIn(ctx, v)
 	if err != nil {
 		return r.inst.Writable(err)
 	}
 	data, err := brain.SignIn(ctx, vendor, agent.Brains(r.inst, ""), home, brain.Streams{In: in, Out: out, Err: errs})
-	if err = errors.Join(err, os.RemoveAll(home)); err != nil {
+	if err = errors.Join(err, done()); err != nil {
 		return &installation.NotReady{What: "login", Err: err}
 	}
 	l, err := login.Read(v, data)

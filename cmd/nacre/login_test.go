@@ -123,3 +123,47 @@ func TestASubscriptionLoginStaysOutside(t *testing.T) {
 	i.write("home/.config/nacre/config.toml", "[model]\nlogin_url = \"http://relay.example\"\n")
 	i.nacre("login").want(t, 2, "this machine only")
 }
+
+// U-02: a login that is half-written, that has ended, or that its vendor refreshes with another
+// account's is not used: whoever asks for a model, and whoever asks for the logins, is told what to do.
+func TestALoginThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	const another = "e30.eyJodHRwczovL2FwaS5vcGVuYWkuY29tL2F1dGgiOnsiY2hhdGdwdF9hY2NvdW50X2lkIjoiYWNjdC1iIn19.c2ln" // of acct-b
+	var mu sync.Mutex
+	var answered []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/oauth/token") {
+			_, _ = fmt.Fprintf(w, `{"access_token":%q,"refresh_token":"refresh-secret-2","expires_in":3600}`, another)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		answered = append(answered, fmt.Sprint(r.URL, r.Header))
+	}))
+	t.Cleanup(server.Close)
+	i := install(t)
+	i.project()
+	program := i.write("tools/mine", `#!/bin/sh
+curl -sS "$ANTHROPIC_BASE_URL/v1/messages" -H "authorization: Bearer $ANTHROPIC_API_KEY" -H "anthropic-version: 2023-06-01" -H "content-type: application/json" -d '{"model":"claude-sonnet-5-5","max_tokens":20,"messages":[{"role":"user","content":"hello"}]}'
+curl -sS "$OPENAI_BASE_URL/responses" -H "authorization: Bearer $OPENAI_API_KEY" -H "content-type: application/json" -d '{"model":"gpt-5.1","input":"hello"}'
+`)
+	check(t, os.Chmod(program, 0o755))
+	i.write("home/.config/nacre/config.toml", fmt.Sprintf("[agents.mine]\ncommand = [%q]\n[model]\nlogin = \"subscription\"\nlogin_url = %q\n", program, server.URL))
+	for _, c := range []struct{ claude, codex, ofClaude, ofCodex string }{
+		{`{"access_token":"access-secret-1","refr`, `{"access_token":"access-secret-1","refresh_token":"refresh-secret-1","account":"acct-a","expires":"2020-01-01T00:00:00Z"}`,
+			"the login of claude is damaged: run nacre login claude again", "the vendor refreshed it with a login of another account: run nacre login codex again"},
+		{`{"access_token":"access-secret-1","expires":"2020-01-01T00:00:00Z"}`, `{"access_token":"acc`,
+			"has ended", "the login of codex is damaged: run nacre login codex again"},
+	} {
+		for vendor, text := range map[string]string{"claude": c.claude, "codex": c.codex} {
+			check(t, os.Chmod(i.write("home/.local/state/nacre/logins/"+vendor+".json", text), 0o600))
+		}
+		for range 2 { // and it stays so
+			i.nacre("agent", "--project", "p", "mine").want(t, 0, c.ofClaude, c.ofCodex)
+		}
+		i.nacre("login").want(t, 0, c.ofClaude, c.ofCodex)
+	}
+	if len(answered) > 0 {
+		t.Errorf("a model was asked: %q", answered)
+	}
+}

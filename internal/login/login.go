@@ -41,6 +41,8 @@ const (
 	maxToken = 16 << 10
 	// lockWait is how long one process waits while another refreshes.
 	lockWait = time.Minute
+	// signInWait is how long one waits while another process signs in.
+	signInWait = time.Second
 )
 
 // Vendors are those whose logins are known.
@@ -64,8 +66,25 @@ type Login struct {
 	Scopes  []string
 	// Expires is when Access ends; the zero time is one that is not known.
 	Expires time.Time
-	// Refused is the vendor's word for why it refused to refresh; empty where it did not.
+	// Refused is the vendor's word for why it refused to refresh, or [AnotherAccount];
+	// empty where the login can be refreshed.
 	Refused string
+}
+
+// AnotherAccount is why a login ended that the vendor refreshed with that of another account.
+const AnotherAccount = "another account"
+
+// Wrong says why the login cannot be used any more; empty where nothing says so.
+func (l Login) Wrong(now time.Time) string {
+	switch {
+	case l.Refused == AnotherAccount:
+		return "the vendor refreshed it with a login of another account"
+	case l.Refused != "":
+		return fmt.Sprintf("the vendor refused to refresh it (%s)", l.Refused)
+	case l.Refresh.Empty() && !l.Expires.IsZero() && !now.Before(l.Expires):
+		return "its token has ended"
+	}
+	return ""
 }
 
 // stored is a login as it lies in its file.
@@ -86,12 +105,39 @@ func New(dir string) Store { return Store{dir} }
 
 func (s Store) file(v Vendor) string { return filepath.Join(s.dir, string(v)+".json") }
 
-// Dir makes the folder, which nobody else can open, and returns it.
-func (s Store) Dir() (string, error) {
+// folder makes the folder, which nobody else can open, and returns it.
+func (s Store) folder() (string, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return "", err
 	}
 	return s.dir, os.Chmod(s.dir, 0o700)
+}
+
+// signingIn begins the names of folders in which a vendor's program logs in.
+const signingIn = ".signing-in-"
+
+// SigningIn makes an empty folder for the vendor's program to log in, and takes away what one
+// left that was killed. done removes it. One person signs in at a time.
+func (s Store) SigningIn(ctx context.Context, v Vendor) (home string, done func() error, err error) {
+	dir, err := s.folder()
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, signInWait)
+	defer cancel()
+	lock, err := disk.TakeLock(ctx, filepath.Join(dir, signingIn+string(v)+".lock"))
+	if errors.Is(err, disk.ErrLocked) {
+		return "", nil, fmt.Errorf("another nacre login %s waits for its person: end that one first", v)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	home = filepath.Join(dir, signingIn+string(v))
+	done = func() error { return errors.Join(os.RemoveAll(home), lock.Release()) }
+	if err := errors.Join(os.RemoveAll(home), os.Mkdir(home, 0o700)); err != nil {
+		return "", nil, errors.Join(err, done())
+	}
+	return home, done, nil
 }
 
 // Keep replaces the vendor's login, while nobody refreshes it.
@@ -99,12 +145,14 @@ func (s Store) Keep(ctx context.Context, v Vendor, l Login) error {
 	return s.locked(ctx, v, func() error { return s.write(v, l) })
 }
 
-// Remove forgets the vendor's login. One that is not there is [fs.ErrNotExist].
+// Remove forgets the vendor's login, and what one left that was killed while it signed in. One that is not there is [fs.ErrNotExist].
 func (s Store) Remove(ctx context.Context, v Vendor) error {
 	if _, err := os.Lstat(s.file(v)); err != nil {
 		return err
 	}
-	return s.locked(ctx, v, func() error { return os.Remove(s.file(v)) })
+	return s.locked(ctx, v, func() error {
+		return errors.Join(os.Remove(s.file(v)), os.RemoveAll(filepath.Join(s.dir, signingIn+string(v))))
+	})
 }
 
 // Load reads the vendor's login. One that is not there is [fs.ErrNotExist]; a file that
@@ -140,7 +188,7 @@ func (s Store) write(v Vendor, l Login) error {
 }
 
 func (s Store) locked(ctx context.Context, v Vendor, do func() error) error {
-	dir, err := s.Dir()
+	dir, err := s.folder()
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package login_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -117,6 +119,44 @@ func TestARefusedRefreshSaysWhatToDo(t *testing.T) {
 	}
 }
 
+// ofAccount is a token that names an account, as those of Codex do.
+func ofAccount(account string) string {
+	claims := `{"exp":1999999999,"https://api.openai.com/auth":{"chatgpt_account_id":"` + account + `"}}`
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+}
+
+// U-02: what a program that signed in left behind when it was killed goes, and two persons do not
+// sign in at once.
+func TestAFolderToSignInIsEmptyAndOnesOwn(t *testing.T) {
+	store := login.New(t.TempDir() + "/logins")
+	home, done, err := store.SigningIn(t.Context(), login.Claude)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(home+"/.credentials.json", []byte("left"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.SigningIn(t.Context(), login.Claude); err == nil || !strings.Contains(err.Error(), "another nacre login claude") {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := done(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(home, 0o700), os.WriteFile(home+"/.credentials.json", []byte("left"), 0o600)); err != nil { // as a kill leaves it
+		t.Fatal(err)
+	}
+	home, done, err = store.SigningIn(t.Context(), login.Claude)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if err := done(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // U-02: where the vendor is out of order nothing is lost, and the next call tries again.
 func TestAVendorOutOfOrderLosesNoLogin(t *testing.T) {
 	s, v := signedIn(t, now)
@@ -177,6 +217,8 @@ func TestTheLoginsOfThePrograms(t *testing.T) {
 		"claude, half":          {login.Claude, `{"claudeAiOauth":{"accessToken":"a"}}`, 0},
 		"codex with a key only": {login.Codex, `{"OPENAI_API_KEY":"sk-x"}`, 0},
 		"codex, odd account":    {login.Codex, `{"tokens":{"access_token":"a","refresh_token":"r","account_id":"a\nb"}}`, 0},
+		"codex, its account":    {login.Codex, `{"tokens":{"access_token":"` + ofAccount("acc") + `","refresh_token":"r","account_id":"acc"}}`, 1999999999},
+		"codex, two accounts":   {login.Codex, `{"tokens":{"access_token":"` + ofAccount("other") + `","refresh_token":"r","account_id":"acc"}}`, 0},
 		"no JSON":               {login.Claude, `{`, 0},
 		"nobody's":              {"", `{}`, 0},
 	} {

@@ -76,27 +76,48 @@ func readCodex(data []byte) (Login, error) {
 	if t.Account != "" && !isToken(t.Account) {
 		return Login{}, errors.New("the account of the program's login is not a name")
 	}
-	return Login{
-		Access: nacre.NewSecret(t.Access), Refresh: nacre.NewSecret(t.Refresh), Account: t.Account, Expires: expiryOf(t.Access),
-	}, nil
+	l := Login{Access: nacre.NewSecret(t.Access), Refresh: nacre.NewSecret(t.Refresh), Account: t.Account, Expires: expiryOf(t.Access)}
+	if !l.owns(t.Access) {
+		return Login{}, errors.New("the program's login is of two accounts")
+	}
+	return l, nil
 }
 
-// expiryOf reads when a token ends, where it is a JWT that says so; else the zero time.
-// Nothing rests on it but when the token is refreshed: the vendor checks the token.
-func expiryOf(token string) time.Time {
+// owns tells whether a token is of the login's account, as far as both of them name one.
+func (l Login) owns(token string) bool {
+	account := claimsOf(token).OpenAI.Account
+	return account == "" || l.Account == "" || account == l.Account
+}
+
+// claims are what nacre reads of a token that is a JWT.
+type claims struct {
+	Expires int64 `json:"exp"` // seconds since 1970
+	OpenAI  struct {
+		Account string `json:"chatgpt_account_id"`
+	} `json:"https://api.openai.com/auth"`
+}
+
+// claimsOf reads them; the zero value where the token is not a JWT of the known form. Nobody
+// has checked its signature: nothing rests on them but when the token is refreshed, and that
+// one which names another account is not used. The vendor checks the token.
+func claimsOf(token string) claims {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return time.Time{}
+		return claims{}
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
-	if err != nil {
+	var c claims
+	if err != nil || json.Unmarshal(payload, &c) != nil {
+		return claims{}
+	}
+	return c
+}
+
+// expiryOf reads when a token ends, where it says so; else the zero time.
+func expiryOf(token string) time.Time {
+	c := claimsOf(token)
+	if c.Expires <= 0 {
 		return time.Time{}
 	}
-	var claims struct {
-		Expires int64 `json:"exp"`
-	}
-	if json.Unmarshal(payload, &claims) != nil || claims.Expires <= 0 {
-		return time.Time{}
-	}
-	return time.Unix(claims.Expires, 0).UTC()
+	return time.Unix(c.Expires, 0).UTC()
 }

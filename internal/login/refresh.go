@@ -81,7 +81,7 @@ func (s Source) load() (Login, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return Login{}, fmt.Errorf("there is no login of %s: run nacre login %s", s.Vendor, s.Vendor)
 	case err == nil && l.Refused != "":
-		return Login{}, s.refused(l.Refused)
+		return Login{}, s.refused(l)
 	}
 	if err != nil {
 		return Login{}, pathless(err)
@@ -89,8 +89,8 @@ func (s Source) load() (Login, error) {
 	return l, nil
 }
 
-func (s Source) refused(why string) error {
-	return fmt.Errorf("the login of %s cannot be refreshed, because the vendor refused it (%s): run nacre login %s again", s.Vendor, why, s.Vendor)
+func (s Source) refused(l Login) error {
+	return fmt.Errorf("the login of %s cannot be used, because %s: run nacre login %s again", s.Vendor, l.Wrong(s.Now()), s.Vendor)
 }
 
 func (s Source) good(l Login, rejected nacre.Secret) bool {
@@ -106,10 +106,13 @@ func (s Source) renew(ctx context.Context, l Login, rejected nacre.Secret) (Logi
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshWait)
 	defer cancel()
 	given, why, err := s.ask(ctx, l)
+	if err == nil && why == "" && !l.owns(given.Access) {
+		why = AnotherAccount
+	}
 	switch {
 	case why != "":
 		l.Refused = why
-		return Login{}, errors.Join(s.refused(why), pathless(s.Store.write(s.Vendor, l)))
+		return Login{}, errors.Join(s.refused(l), pathless(s.Store.write(s.Vendor, l)))
 	case err != nil && l.Access.Reveal() != rejected.Reveal() && s.Now().Before(l.Expires):
 		return l, nil // the vendor is out of reach, and the token is good for minutes yet
 	case err != nil:
