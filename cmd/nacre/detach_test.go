@@ -70,13 +70,16 @@ func TestADetachedRunSaysHowItEnds(t *testing.T) {
 	i.nacre("attach", "work").want(t, 1, "no such session")
 	i.nacre("logs", "-f", "work").want(t, 1, "no such session")
 	rec := i.recording("until test -e /workspace/go; do sleep 0.02; done")
-	begun := i.nacre("run", "tidy up", "--project", "p", "--recording", rec, "--check", "false", "--session", "work", "--detach", "--json")
-	begun.want(t, 0, `"event":"started"`, `"session":"work"`)
+	beginning := i.begin("run", "tidy up", "--project", "p", "--recording", rec, "--check", "false", "--session", "work", "--detach", "--json")
+	eventually(t, "the session", func() bool { return strings.Contains(i.nacre("ps").stdout, "tidy up") })
+	following := i.begin("logs", "-f", "work") // which waits for what it tells
+	finish(t, beginning).want(t, 0, `"event":"started"`, `"session":"work"`)
 	screen, wait := i.onTerminal([]string{"attach", "work"}, false) // which asks nobody
 	defer func() { _ = screen.master.Close() }()
 	screen.until("session work")
 	i.nacre("sessions", "stop", "work").want(t, 0)
 	wait().want(t, 130, "nacre run --session work")
+	finish(t, following).want(t, 0, "session work")
 	i.nacre("logs", "work").want(t, 0, "stopped")
 }
 

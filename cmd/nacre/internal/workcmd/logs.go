@@ -38,7 +38,8 @@ const (
 const (
 	// maxEvent is the longest line of an event, in bytes.
 	maxEvent = 16 << 20
-	// askEvery is how often a session is asked whether a question still waits.
+	// askEvery is how often a session is asked whether a question still waits, and whether it
+	// has begun to tell.
 	askEvery = 300 * time.Millisecond
 )
 
@@ -179,10 +180,24 @@ func (c Commands) player(ctx context.Context, name string) (*player, error) {
 // play shows what was told, and with follow what is.
 func (p *player) play(ctx context.Context, follow bool) error {
 	err := assembly.ReadEventLog(ctx, p.rt, p.id, follow, p.show)
+	for follow && errors.Is(err, fs.ErrNotExist) && p.runs() { // it has only begun
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(askEvery):
+		}
+		err = assembly.ReadEventLog(ctx, p.rt, p.id, follow, p.show)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("session %s told nothing that was kept; nacre audit show %s has its records", p.id, p.id)
 	}
 	return err
+}
+
+// runs tells whether the session works now.
+func (p *player) runs() bool {
+	known, err := p.rt.Session(p.id)
+	return err == nil && known.State == nacre.SessionRunning
 }
 
 // show shows one event. What is not known was written by a later version.
