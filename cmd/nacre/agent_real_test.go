@@ -135,6 +135,7 @@ func TestOtherPeoplesAgentsWorkInTheirOwnTerminal(t *testing.T) {
 			screen, wait := i.terminal(name, "--project", "p", "--session", "work")
 			screen.shows("session work")
 			screen.shows(c.ready)
+			hasNo(t, screen.text.String(), "press Ctrl-]") // nothing is asked before anybody has typed (U-14)
 			screen.enters("please greet", func() bool { return i.read("p/greeting.txt") == "hello world\n" })
 			screen.shows("press Ctrl-]") // the question about the host, over what the program draws (U-10)
 			screen.refuses()

@@ -218,14 +218,12 @@ func codexConfig(t Turn) map[string]any {
 		"analytics":         map[string]bool{"enabled": false},
 		"history":           map[string]string{"persistence": "none"},
 		"projects":          map[string]any{"/workspace": map[string]string{"trust_level": "untrusted"}},
-		"shell_environment_policy": map[string]any{
-			"inherit": "all", "ignore_default_excludes": true, "exclude": []string{codexToken},
-		},
 		"model_providers": map[string]any{"nacre": map[string]any{
 			"name": "nacre", "base_url": "http://127.0.0.1:" + strconv.Itoa(nacre.ModelPort) + "/v1", "wire_api": "responses",
 			"env_key": codexToken, "request_max_retries": codexRetries, "stream_max_retries": codexRetries, "supports_websockets": false,
 		}},
 	}
+	config["shell_environment_policy"] = codexCommands()
 	if t.Context > 0 {
 		config["model_context_window"] = t.Context
 	}
@@ -233,6 +231,11 @@ func codexConfig(t Turn) map[string]any {
 		config["developer_instructions"] = brief
 	}
 	return config
+}
+
+// codexCommands says what of the program's environment the commands have that it starts.
+func codexCommands() map[string]any {
+	return map[string]any{"inherit": "all", "ignore_default_excludes": true, "exclude": []string{codexToken}}
 }
 
 // Converse hands the task over and reads what comes of it.

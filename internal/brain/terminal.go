@@ -161,10 +161,12 @@ func claudeTerminalArgv(t Terminal) []string {
 	return append(argv, t.Args...)
 }
 
+// loopback is what is reached without a proxy, by a program and by the commands that it starts.
+const loopback = "127.0.0.1,localhost,::1"
+
 // claudeTerminalEnv leads the program to the gateway. As root it acts without its
 // own questions only where it is told that a sandbox is around it, which is so.
 func claudeTerminalEnv(t Terminal) []string {
-	const loopback = "127.0.0.1,localhost,::1"
 	return []string{
 		"HOME=" + Home, "CLAUDE_CONFIG_DIR=" + claudeConfig,
 		"ANTHROPIC_BASE_URL=" + gatewayURL(), "ANTHROPIC_API_KEY=" + t.SessionToken.Reveal(),
@@ -232,13 +234,18 @@ func (c Codex) Open(t Terminal) (Opening, error) {
 	}
 	return Opening{
 		Launch: Launch{
-			Argv: append([]string{codexProgram}, t.Args...), Env: append(codexEnv(t.turn()), "CODEX_HOME="+codexHome),
+			Argv: append([]string{codexProgram}, t.Args...), Env: append(codexEnv(t.turn()), "CODEX_HOME="+codexHome, "NO_PROXY="+codexAlone, "no_proxy="+codexAlone),
 			Mounts: []nacre.Mount{codexMount(program)}, Files: append(files, SkillFiles(t.Skills)...),
 		},
 		Start:   []File{{Path: codexHome + "/config.toml", Data: start, Mode: 0o600}},
 		Lasting: []Lasting{{Path: ".codex/sessions"}, {Path: ".codex/history.jsonl", Log: true}},
 	}, nil
 }
+
+// codexAlone is loopback, and the host of the tip that Codex fetches at each start, whatever it
+// is told: without a proxy that host is out of reach, and no question stands in front of the
+// program's first picture. The commands that it starts have loopback alone.
+const codexAlone = loopback + ",raw.githubusercontent.com"
 
 // codexTerminalConfig is what no file and no flag turns off, and what the person may
 // choose otherwise.
@@ -248,6 +255,9 @@ func codexTerminalConfig(t Terminal) (pinned, choices map[string]any) {
 		delete(pinned, chosen)
 	}
 	pinned["projects"] = map[string]any{workspace: map[string]string{"trust_level": "trusted"}}
+	commands := codexCommands()
+	commands["set"] = map[string]string{"NO_PROXY": loopback, "no_proxy": loopback}
+	pinned["shell_environment_policy"] = commands
 	pinned["sandbox_mode"], pinned["approval_policy"] = "danger-full-access", "never"
 	if t.Prompts {
 		pinned["approval_policy"] = "on-request" // the one of those that ask which every version has

@@ -219,7 +219,8 @@ func environment(in Input) []string {
 	if !in.Offline {
 		env = append(env,
 			"HTTP_PROXY="+proxy, "HTTPS_PROXY="+proxy, "http_proxy="+proxy, "https_proxy="+proxy,
-			"NO_PROXY=127.0.0.1,localhost,::1", "no_proxy=127.0.0.1,localhost,::1", "NODE_USE_ENV_PROXY=1")
+			"NO_PROXY=127.0.0.1,localhost,::1", "no_proxy=127.0.0.1,localhost,::1", "NODE_USE_ENV_PROXY=1",
+			"NPM_CONFIG_UPDATE_NOTIFIER=false") // npm test would ask for the registry, on nobody's behalf
 	}
 	return append(env, in.Env...)
 }
