@@ -80,6 +80,7 @@ func TestADetachedRunSaysHowItEnds(t *testing.T) {
 	i.nacre("sessions", "stop", "work").want(t, 0)
 	wait().want(t, 130, "nacre run --session work")
 	finish(t, following).want(t, 0, "session work")
+	i.nacre("attach", "work").want(t, 1, "it is stopped", "nacre run --session work goes on")
 	i.nacre("logs", "work").want(t, 0, "stopped")
 }
 

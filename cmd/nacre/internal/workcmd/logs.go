@@ -179,25 +179,27 @@ func (c Commands) player(ctx context.Context, name string) (*player, error) {
 
 // play shows what was told, and with follow what is.
 func (p *player) play(ctx context.Context, follow bool) error {
-	err := assembly.ReadEventLog(ctx, p.rt, p.id, follow, p.show)
-	for follow && errors.Is(err, fs.ErrNotExist) && p.runs() { // it has only begun
-		select {
+	for {
+		live := p.live()
+		err := assembly.ReadEventLog(ctx, p.rt, p.id, follow, p.show)
+		switch {
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		case !follow || !live:
+			return fmt.Errorf("session %s told nothing that was kept; nacre audit show %s has its records", p.id, p.id)
+		}
+		select { // it has only begun
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(askEvery):
 		}
-		err = assembly.ReadEventLog(ctx, p.rt, p.id, follow, p.show)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("session %s told nothing that was kept; nacre audit show %s has its records", p.id, p.id)
-	}
-	return err
 }
 
-// runs tells whether the session works now.
-func (p *player) runs() bool {
+// live tells whether the session works now, or begins to.
+func (p *player) live() bool {
 	known, err := p.rt.Session(p.id)
-	return err == nil && known.State == nacre.SessionRunning
+	return err == nil && known.Live()
 }
 
 // show shows one event. What is not known was written by a later version.
@@ -308,7 +310,11 @@ func (p *player) attach(ctx context.Context) error {
 		return err
 	}
 	if !known.Live() {
-		return fmt.Errorf("session %s is not running: it is %s; nacre logs %s shows what it told", p.id, known.State, p.id)
+		next := ""
+		if known.Resumable {
+			next = fmt.Sprintf("; nacre run --session %s goes on with it", p.id)
+		}
+		return fmt.Errorf("session %s is not running: it is %s; nacre logs %s shows what it told%s", p.id, known.State, p.id, next)
 	}
 	asking, stop := context.WithCancel(ctx)
 	var asked sync.WaitGroup
