@@ -229,7 +229,7 @@ either, [retention] of config.toml says which. Sessions that run, and those with
 not land or is not finished, stay. The audit's records, receipts and the ledger stay.`,
 		Example: "  nacre sessions prune --older 30d --keep 20\n  nacre sessions prune --older 12h --dry-run",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if rule.Keep < 0 {
+			if rule.Keep < 0 || rule.Keep == 0 && older == "" && c.Flags().Changed("keep") {
 				return command.Usage("--keep %d: write 1 or more", rule.Keep)
 			}
 			if older != "" {
