@@ -218,7 +218,9 @@ func (p Overlays) makeBase(ctx context.Context, place, boot string) error {
 	if err := os.Chmod(files, 0o755); err != nil {
 		return err
 	}
-	if err := p.checkout(ctx, string(p.Base), files); err != nil {
+	gitDir, packed := filepath.Join(place, baseGit), make(chan error, 1)
+	go func() { packed <- p.cloneGitDir(ctx, gitDir) }() // beside the files, which the disk is waited for
+	if err := errors.Join(p.checkout(ctx, string(p.Base), files), <-packed); err != nil {
 		return err
 	}
 	if err := os.Mkdir(filepath.Join(files, ".git"), 0o755); err != nil {
@@ -227,7 +229,7 @@ func (p Overlays) makeBase(ctx context.Context, place, boot string) error {
 	if err := overlay.Backdate(ctx, files, p.now().Add(-past)); err != nil {
 		return err
 	}
-	if err := p.baseGit(ctx, place); err != nil {
+	if err := p.cloneIndex(ctx, gitDir, files); err != nil {
 		return err
 	}
 	now, err := overlay.Survey(ctx, files)
@@ -235,13 +237,4 @@ func (p Overlays) makeBase(ctx context.Context, place, boot string) error {
 		return err
 	}
 	return overlay.Seal{Of: string(p.Base), Boot: boot, Digest: now.Digest, Bytes: now.Bytes}.Write(place)
-}
-
-// baseGit makes the git folder that clones are begun with.
-func (p Overlays) baseGit(ctx context.Context, place string) error {
-	gitDir := filepath.Join(place, baseGit)
-	if err := p.cloneGitDir(ctx, gitDir); err != nil {
-		return err
-	}
-	return p.cloneIndex(ctx, gitDir, filepath.Join(place, baseFiles))
 }

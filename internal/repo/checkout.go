@@ -131,7 +131,7 @@ func writeEntry(root *os.Root, name, mode string, size int64, content io.Reader)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, content)
+	_, err = io.Copy(f, io.LimitReader(content, size)) // with no more room than it needs
 	return errors.Join(err, f.Close())
 }
 
