@@ -94,7 +94,7 @@ var floors = map[string]int{
 	"internal/hosting": 9,
 	// what looks on while an agent works, and what it costs
 	"internal/watch": 9, "internal/metering": 9,
-	"internal/scheduling": 9, "internal/leftover": 9, "internal/acceptance": 9, "internal/review": 9, "internal/overview": 9, "internal/account": 9, "internal/survey": 9,
+	"internal/scheduling": 9, "internal/leftover": 9, "internal/acceptance": 9, "internal/review": 9, "internal/overview": 9, "internal/account": 9, "internal/survey": 9, "internal/replay": 9,
 	// what a sealed session stands on, and rooms that need no more of one
 	"internal/basis": 9,
 	"internal/fetch": 10, "internal/order": 10, "internal/agent": 10, "internal/gitdir": 10, "internal/children": 10, "internal/explain": 10, "internal/reach": 10, "internal/recollection": 10, "internal/toolset": 10, "internal/doorway": 10,

@@ -14,6 +14,7 @@ import (
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/replay"
 	"github.com/nacre-dev/nacre/internal/review"
 	"github.com/nacre-dev/nacre/internal/role"
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
@@ -218,6 +219,27 @@ func (r rules) Policy(ctx context.Context) (web.Policy, error) {
 		p.Changes = append(p.Changes, line)
 	}
 	return p, nil
+}
+
+// maxReplayed is how many kinds of changed decisions a page shows.
+const maxReplayed = 50
+
+func (r rules) Replay(ctx context.Context) (web.Replayed, error) {
+	now, err := r.again(ctx)
+	if err != nil {
+		return web.Replayed{}, err
+	}
+	all := assembly.PoliciesOf(now)
+	accepted, err := all.AcceptedPolicy()
+	if err != nil {
+		return web.Replayed{}, err
+	}
+	said, err := replay.Between(accepted, all.PolicyInForce(), all.AuditRoot())
+	shown := web.Replayed{Calls: said.Calls, Same: said.Same, Changed: said.Changed, Undecidable: said.Undecidable + said.Unrecorded}
+	for _, c := range said.Changes[:min(len(said.Changes), maxReplayed)] {
+		shown.Changes = append(shown.Changes, fmt.Sprintf("%d × %s: %s → %s, by %s, such as %s", c.Calls, c.Capability, c.Was, c.WouldBe, c.Rule, strings.Join(c.Examples, " ")))
+	}
+	return shown, err
 }
 
 func (r rules) AcceptPolicy(ctx context.Context, version string) error {

@@ -156,6 +156,8 @@ func TestThePageDecidesAsTheCommandLineDoes(t *testing.T) {
 
 	page = send("policy", nil)
 	has(t, page, "nobody accepted this version", "default = &#34;ask&#34;")
+	until(t, "the replay", func() bool { page = send("policy", nil); return strings.Contains(page, "recorded calls: ") })
+	has(t, page, ": allow → ask", "one.1#")
 	form = hiddenIn(page)
 	has(t, send("policy/accept", form), "The policy is accepted")
 	hasNo(t, send("policy", nil), "nobody accepted this version")

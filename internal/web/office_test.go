@@ -287,6 +287,10 @@ func (o *office) Policy(context.Context) (web.Policy, error) {
 	return web.Policy{File: "/home/ada/policy.toml" + o.words, Text: "[[rule]]\n" + o.words, Version: "sha256:aa", Changes: []string{"added " + o.words}}, nil
 }
 
+func (o *office) Replay(context.Context) (web.Replayed, error) {
+	return web.Replayed{Calls: 9, Same: 6, Changed: 2, Undecidable: 1, Changes: []string{"2 calls of " + o.words}}, nil
+}
+
 func (o *office) AcceptPolicy(_ context.Context, version string) error {
 	return o.does("accept", version)
 }

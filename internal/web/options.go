@@ -298,6 +298,9 @@ type Rules interface {
 	Policy(ctx context.Context) (Policy, error)
 	// AcceptPolicy accepts the policy in force, where that is its version.
 	AcceptPolicy(ctx context.Context, version string) error
+	// Replay is what the policy in force would have decided otherwise than the accepted one on
+	// all that was recorded: it may take long.
+	Replay(ctx context.Context) (Replayed, error)
 	Roles(ctx context.Context) ([]Role, error)
 	Egress(ctx context.Context) (Egress, error)
 }
@@ -308,6 +311,13 @@ type Policy struct {
 	File, Text, Version string
 	Accepted            bool
 	Changes             []string
+}
+
+// Replayed is what a policy would have decided on recorded calls. Undecidable are those of which the
+// records keep too little; Changes says how decisions differ, in a line for each kind.
+type Replayed struct {
+	Calls, Same, Changed, Undecidable int
+	Changes                           []string
 }
 
 // Role is what agents are held by.

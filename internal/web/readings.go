@@ -27,6 +27,8 @@ type readings struct {
 	health kept[[]Finding]
 	learnt kept[Proposal]
 	found  kept[[]Other]
+	// replays is what the policy in force decides otherwise than the accepted one, by its version.
+	replays kept[Replayed]
 }
 
 // Close gives up what is read for pages, and returns when nothing is read any more.
@@ -36,6 +38,7 @@ func (k *readings) Close() {
 	k.health.close()
 	k.learnt.close()
 	k.found.close()
+	k.replays.close()
 }
 
 // proven is what verifying a session came to.

@@ -12,6 +12,8 @@ var errForm = errors.New("the form says nothing that could be done, so nothing w
 type policyPage struct {
 	frame
 	Policy Policy
+	// Replay is there where nobody accepted the policy.
+	Replay look[Replayed]
 	Unread string
 }
 
@@ -24,6 +26,9 @@ func (s decisions) deciding(ctx context.Context, token string) policyPage {
 	var err error
 	p.Policy, err = s.Rules.Policy(ctx)
 	p.Unread = unread(err)
+	if err == nil && !p.Policy.Accepted {
+		p.Replay = s.replays.get(ctx, "policy", p.Policy.Version, s.Rules.Replay)
+	}
 	return p
 }
 

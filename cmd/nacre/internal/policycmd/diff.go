@@ -3,12 +3,12 @@ package policycmd
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
+	"github.com/nacre-dev/nacre/internal/replay"
 	"github.com/nacre-dev/nacre/policy"
 )
 
@@ -20,7 +20,7 @@ const (
 )
 
 func (cmd policyCommand) diffCommand() *cobra.Command {
-	var replay bool
+	var replays bool
 	var from string
 	c := &cobra.Command{
 		Use: "diff [OLD NEW]", Short: "show what differs between two policies, and which decisions change", Args: cobra.MaximumNArgs(2),
@@ -33,16 +33,16 @@ decide on every recorded call, and what changes is shown. It changes nothing.`,
 			if len(args) == 1 {
 				return command.Usage("name two policies, or none: accepted is held against current then")
 			}
-			if from != "" && !replay {
+			if from != "" && !replays {
 				return command.Usage("--audit is what --replay reads")
 			}
 			if len(args) == 0 {
 				args = []string{acceptedPolicy, currentPolicy}
 			}
-			return cmd.diffPolicies(c.Context(), args, replay, from)
+			return cmd.diffPolicies(c.Context(), args, replays, from)
 		},
 	}
-	c.Flags().BoolVar(&replay, "replay", false, "let both decide on every recorded call, and show what changes")
+	c.Flags().BoolVar(&replays, "replay", false, "let both decide on every recorded call, and show what changes")
 	c.Flags().StringVar(&from, "audit", "", "with --replay: a `PATH` of records, as nacre policy replay takes; the installation's chains where absent")
 	return c
 }
@@ -53,10 +53,10 @@ type policyDiff struct {
 	New   string              `json:"new"`
 	Rules []policy.RuleChange `json:"rules"`
 	// Replay is there with --replay.
-	Replay *replayed `json:"replay,omitempty"`
+	Replay *replay.Replay `json:"replay,omitempty"`
 }
 
-func (cmd policyCommand) diffPolicies(ctx context.Context, names []string, replay bool, from string) error {
+func (cmd policyCommand) diffPolicies(ctx context.Context, names []string, replays bool, from string) error {
 	before, err := cmd.policyNamed(ctx, names[0])
 	if err != nil {
 		return err
@@ -66,9 +66,8 @@ func (cmd policyCommand) diffPolicies(ctx context.Context, names []string, repla
 		return err
 	}
 	said := policyDiff{Old: before.Version(), New: after.Version(), Rules: after.Diff(before)}
-	if replay {
-		said.Replay = newReplay(after, before)
-		if err := cmd.replayInto(ctx, said.Replay, from); err != nil {
+	if replays {
+		if said.Replay, err = cmd.replayBetween(ctx, before, after, from); err != nil {
 			return err
 		}
 	}
@@ -79,22 +78,23 @@ func (cmd policyCommand) diffPolicies(ctx context.Context, names []string, repla
 	return nil
 }
 
-// replayInto reads the records of a path, or of the installation, which may have none yet.
-func (cmd policyCommand) replayInto(ctx context.Context, r *replayed, from string) error {
-	if from == "" {
-		rt, err := cmd.Open(ctx)
-		if err != nil {
-			return err
+// replayBetween reads the records of a path, or of the installation.
+func (cmd policyCommand) replayBetween(ctx context.Context, before, after *policy.Policy, from string) (said *replay.Replay, err error) {
+	if from != "" {
+		said = replay.New(after, before)
+		err = replay.Read(from, said.Take)
+	} else {
+		rt, openErr := cmd.Open(ctx)
+		if openErr != nil {
+			return nil, openErr
 		}
 		from = rt.AuditRoot()
-		if found, err := filepath.Glob(filepath.Join(from, "*")); err != nil || len(found) == 0 {
-			return err
-		}
+		said, err = replay.Between(before, after, from)
 	}
-	if err := readCalls(from, r.take); err != nil {
-		return command.ExitWith(command.ExitFailed, fmt.Errorf("%s: %w", from, err))
+	if err != nil {
+		err = command.ExitWith(command.ExitFailed, fmt.Errorf("%s: %w", from, err))
 	}
-	return nil
+	return said, err
 }
 
 func (cmd policyCommand) policyNamed(ctx context.Context, name string) (*policy.Policy, error) {
