@@ -367,6 +367,7 @@ func TestAPersonGrantsABudget(t *testing.T) {
 		}
 		finish(t, r).want(t, 0, "it works")
 		has(t, i.records(answer), `"kind":"approval.ask"`, `"outcome":"granted"`, `"renewals":3`, `"outcome":"acquired"`, `"outcome":"released"`)
+		i.nacre("show", answer).want(t, 0, "leased", "acquired", "released") // M-44
 	}
 	if out := v.out(); v.made != 1 || len(out) > 0 {
 		t.Errorf("%d were minted, %v are good", v.made, out)

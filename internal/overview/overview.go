@@ -16,6 +16,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/lease"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/registry"
 )
@@ -35,7 +36,9 @@ type Page struct {
 	Asked   []Question   `json:"asked"`
 	Denied  []Count      `json:"denied"`
 	Reached []Connection `json:"reached"`
-	Spent   Spent        `json:"spent"`
+	// Leases are the credentials that it took and gave back, by name and never by value.
+	Leases []Count `json:"leases,omitempty"`
+	Spent  Spent   `json:"spent"`
 	Made
 	Alarms  []Count  `json:"alarms,omitempty"`
 	More    int      `json:"more,omitempty"`
@@ -160,12 +163,12 @@ type reader struct {
 
 // facts are the members of a record's detail that a page is made of.
 type facts struct {
-	Capability, Rule, By, Label, Host, Message, Digest string
-	Port                                               int
-	Shown                                              struct{ Bytes int64 }
-	Sent                                               int64 `json:"bytes_sent"`
-	Received                                           int64 `json:"bytes_received"`
-	Denied                                             bool
+	Capability, Rule, By, Label, Host, Message, Digest, Credential string
+	Port                                                           int
+	Shown                                                          struct{ Bytes int64 }
+	Sent                                                           int64 `json:"bytes_sent"`
+	Received                                                       int64 `json:"bytes_received"`
+	Denied                                                         bool
 	// Repeated is how many more such records there were, which were counted alone.
 	Repeated int
 }
@@ -197,6 +200,8 @@ func (r *reader) add(e audit.Entry) {
 		r.answer(d.Digest, e.Outcome, d.By)
 	case nacre.KindEgress:
 		r.connect(e, d)
+	case lease.Kind:
+		r.count(&r.page.Leases, d.Credential, e.Outcome)
 	case nacre.KindModelBegin:
 		if e.Outcome == nacre.OutcomeDenied {
 			r.count(&r.page.Denied, "a call to the model", e.Reason)

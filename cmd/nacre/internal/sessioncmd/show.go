@@ -83,6 +83,7 @@ func printPage(p *terminal.Printer, page assembly.Page, now time.Time) {
 	part(p, "called", countsOf(page.Calls))
 	part(p, "asked", asked(page))
 	part(p, "denied", countsOf(page.Denied))
+	part(p, "leased", countsOf(page.Leases))
 	part(p, "alarms", countsOf(page.Alarms))
 	part(p, "reached", reached(page))
 	p.Field("spent", "%s · %d calls to the model · %d tokens in, %d out", terminal.Dollars(page.Spent.MicroUSD), page.Spent.ModelCalls, page.Spent.InputTokens, page.Spent.OutputTokens)
