@@ -175,24 +175,24 @@ func TestHeldWorkIsDecidedOnThePage(t *testing.T) {
 	i := install(t)
 	i.project()
 	rec := i.writes(map[string]string{"greeting.txt": "hello world\n", ".envrc": "touch owned\n"})
-	for _, session := range []string{"all", "rest", "gone"} {
+	for _, session := range []string{"work", "gone"} {
 		i.nacre("run", "greet", "--recording", rec, "--project", "p", "--session", session, "--check", "true").want(t, 1, "it waits for a person")
 	}
 	send, first := i.web()
-	has(t, first, "landing", `href="/sessions/all/diff"`, "since <time", "expires never")
-	token := hiddenIn(send("sessions/all/diff", nil)).Get("token")
+	has(t, first, "landing", `href="/sessions/work/diff"`, "since <time", "expires never")
+	page := send("sessions/work/diff", nil)
+	has(t, page, "touch owned", "hello world", "Programs of this machine obey these files", ".envrc: ", "Land all of it", "Land it without these files", "Throw it away")
+	form := hiddenIn(page)
 	decide := func(session, verb string) string {
-		page := send("sessions/"+session+"/diff", nil)
-		form := url.Values{"token": {token}, "shown": {hiddenIn(page).Get("shown")}, "land": {verb}}
+		form.Set("land", verb)
+		form.Set("shown", hiddenIn(send("sessions/"+session+"/diff", nil)).Get("shown"))
 		return send("sessions/"+session+"/land", form)
 	}
-	page := send("sessions/all/diff", nil)
-	has(t, page, "touch owned", "hello world", "Programs of this machine obey these files", ".envrc: ", "Land all of it", "Land it without these files", "Throw it away")
-	shown := hiddenIn(page).Get("shown")
-	has(t, send("sessions/all/land", url.Values{"token": {token}, "shown": {strings.Repeat("0", 64)}, "land": {"all"}}), "Nothing was changed: ", "has changed since it was shown")
+	stale := url.Values{"token": form["token"], "shown": {strings.Repeat("0", 64)}, "land": {"all"}}
+	has(t, send("sessions/work/land", stale), "Nothing was changed: ", "has changed since it was shown")
 	i.config(fmt.Sprintf("[operators.bob]\nidentities = [\"web:%d\"]\napprove = [\"tool\"]\nup_to = \"DESTRUCTIVE\"\n", os.Geteuid()))
 	for _, verb := range []string{"all", "rest", "discard"} {
-		has(t, decide("all", verb), "Nothing was changed: ", "bob")
+		has(t, decide("work", verb), "Nothing was changed: ", "bob")
 	}
 	i.config("")
 	before := i.git("rev-parse", "HEAD")
@@ -200,15 +200,16 @@ func TestHeldWorkIsDecidedOnThePage(t *testing.T) {
 	if i.git("rev-parse", "HEAD") != before {
 		t.Error("what was thrown away landed")
 	}
-	has(t, decide("rest", "rest"), "without those files")
+	has(t, decide("work", "rest"), "without those files")
 	if files := i.git("ls-tree", "--name-only", "HEAD"); strings.Contains(files, ".envrc") || i.git("show", "HEAD:greeting.txt") != "hello world" {
 		t.Errorf("have %s", files)
 	}
-	has(t, decide("all", "all"), "was taken")
+	has(t, decide("work", "all"), "was taken")
 	if i.git("show", "HEAD:.envrc") != "touch owned" {
 		t.Error("it did not land")
 	}
-	has(t, send("sessions/all/land", url.Values{"token": {token}, "shown": {shown}, "land": {"all"}}), "Nothing was changed: ")
+	shown := form.Get("shown")
+	has(t, send("sessions/work/land", form), "Nothing was changed: ")
 	has(t, i.recordsOf("taken-*"), fmt.Sprintf(`"by":"web:%d"`, os.Geteuid()), `"shown":"`+shown+`"`)
 	i.nacre("audit", "verify").want(t, 0)
 }
