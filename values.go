@@ -85,10 +85,13 @@ const (
 	// GroundsList: it stands in a list that is, as a whole, one of a record that the operator's
 	// words single out.
 	GroundsList Grounds = "in a list of a record that the operator named"
-	// GroundsDescribed: the system minted it, it is the id of the only record of a result that
-	// has a word of the operator's which no other record there has; or of one that alone has
-	// such a word which the operator wrote as a name.
+	// GroundsDescribed: the system minted it, it is an id, in the only record of a result that has
+	// a word of a part of the operator's sentences which no other record there has; or in one that
+	// alone has such a word which the operator wrote as a name.
 	GroundsDescribed Grounds = "in the only record that the operator's words describe"
+	// GroundsPicked: the system minted it, it is the id of the one record that comes first or last of
+	// several which the operator asked for, as "the cheapest" and "the latest" do.
+	GroundsPicked Grounds = "the cheapest, latest or the like of what the operator asked for"
 	// GroundsEach: the system minted it, it is an id, in a list that the operator asked for,
 	// and they spoke of all.
 	GroundsEach Grounds = "one of all that the operator asked for"
@@ -117,5 +120,5 @@ const (
 
 // AllGrounds are all that there are.
 func AllGrounds() []Grounds {
-	return []Grounds{GroundsPointed, GroundsLinked, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsList, GroundsDescribed, GroundsEach, GroundsFollowed, GroundsSender, GroundsFigure, GroundsSaid, GroundsReckoned, GroundsChosen, GroundsVouched}
+	return []Grounds{GroundsPointed, GroundsLinked, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsList, GroundsDescribed, GroundsPicked, GroundsEach, GroundsFollowed, GroundsSender, GroundsFigure, GroundsSaid, GroundsReckoned, GroundsChosen, GroundsVouched}
 }

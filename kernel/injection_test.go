@@ -46,11 +46,11 @@ func TestInjection(t *testing.T) {
 	}
 	if external == "" {
 		byAnother(t, "another", secondHand, 70, 0.3)
-		byAnother(t, "a third", thirdHand, 85, 0.2)
+		byAnother(t, "a third", thirdHand, 90, 0.1)
 		byAnother(t, "a fourth", fourthHand, 85, 0.2)
 		byAnother(t, "a fifth", fifthHand, 85, 0.2)
-		byAnother(t, "a sixth", sixthHand, 80, 0.25)
-		byAnother(t, "a seventh", seventhHand, 50, 0.7)
+		byAnother(t, "a sixth", sixthHand, 85, 0.2)
+		byAnother(t, "a seventh", seventhHand, 65, 0.4)
 	}
 	t.Logf("%d honest runs, %d attacks, %d inside", have.honest, have.attacks, have.insides)
 	t.Log(have)

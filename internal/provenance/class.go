@@ -22,10 +22,17 @@ func (c *class) addAll(docs []doc, name string, except []string) {
 	name = shorten(name)
 	for _, d := range docs {
 		c.add(d, name)
-		for _, alias := range append(aliases(d), dateAliases(string(d))...) {
-			if !slices.Contains(except, string(alias)) && !c.knows(alias, name) {
-				c.add(alias, name)
-			}
+		c.addNew(slices.DeleteFunc(append(aliases(d), dateAliases(string(d))...), func(alias doc) bool {
+			return slices.Contains(except, string(alias))
+		}), name)
+	}
+}
+
+// addNew takes in the docs that the newest segment does not have from this source.
+func (c *class) addNew(docs []doc, name string) {
+	for _, d := range docs {
+		if !c.knows(d, name) {
+			c.add(d, name)
 		}
 	}
 }

@@ -150,8 +150,14 @@ func dayInWords(w []token) (day, bool) {
 	if month == 0 {
 		return day{}, false
 	}
+	if before.text == "of" {
+		before = w[0]
+	}
+	hour := at.after != ' ' || w[4].text == "am" || w[4].text == "pm" // "10 december, 9 am"
 	d := day{month: month}
 	switch {
+	case before.isDate() && before.after == ' ' && hour:
+		d.date = before.number
 	case after.isDate():
 		d.date = after.number
 		if len(w[4].text) == 4 && w[4].number > 0 {
@@ -159,8 +165,6 @@ func dayInWords(w []token) (day, bool) {
 		}
 	case before.number > 0:
 		d.date = before.number
-	case before.text == "of" && w[0].number > 0:
-		d.date = w[0].number
 	}
 	if after.number > 0 && len(after.text) == 4 && d.date > 0 {
 		d.year = after.number

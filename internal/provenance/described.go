@@ -16,23 +16,13 @@ const (
 	maxWords = 64 << 10
 )
 
-// describes finds the one record that has a word of the operator's which no other record of
-// the result has. Where several have one each, the operator may mean any of them, and an
-// outsider who writes such words into a record of their own wins nothing.
-func (w *wishes) describes(records []*mintedRecord) (only *mintedRecord) {
-	if found := alone(records, (*mintedRecord).titleWords, w.spoken.told); len(found) == 1 {
-		return found[0]
-	}
-	return nil
-}
-
 // titleWords are the different words, by stem, of a record's short fields, storyWords those
 // of all but its long ones.
-func (of *mintedRecord) titleWords() []string { return of.wordsUpTo(maxTitle) }
+func (of *mintedRecord) titleWords() []string { return of.wordsUpTo(maxTitle, named) }
 
-func (of *mintedRecord) storyWords() []string { return of.wordsUpTo(maxStory) }
+func (of *mintedRecord) storyWords() []string { return of.wordsUpTo(maxStory, tells) }
 
-func (of *mintedRecord) wordsUpTo(limit int) (words []string) {
+func (of *mintedRecord) wordsUpTo(limit int, tells func(word string) bool) (words []string) {
 	if len(of.fields) > maxFields {
 		return nil
 	}

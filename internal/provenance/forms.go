@@ -82,6 +82,9 @@ func (f *forms) text(value []byte) {
 	if isNumber {
 		f.number(number)
 	}
+	if isCode(text) {
+		f.add(codeKind+text, true)
+	}
 	if len(text) > maxAtom || f.short {
 		return
 	}

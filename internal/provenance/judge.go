@@ -124,8 +124,11 @@ func kindOf(atom string) nacre.ValueKind {
 func (f *finder) look(v value, raw []byte) {
 	l := f.ledger
 	spellings := formsOf
-	if v.kind == nacre.KindDate && len(raw) > 1 && raw[0] == '"' {
+	switch {
+	case v.kind == nacre.KindDate && len(raw) > 1 && raw[0] == '"':
 		spellings = formsOfDate
+	case v.kind == nacre.KindAmount:
+		spellings = formsOfAmount
 	}
 	forms := spellings(raw)
 	v.forms, v.vouched = forms, len(l.vouched.sources(forms)) > 0
@@ -161,6 +164,7 @@ func (f *finder) speakFor(v *value, raw []byte) {
 	speaks(nacre.GroundsPointed, pointed)
 	speaks(nacre.GroundsLinked, linked && !pointed)
 	speaks(nacre.GroundsDescribed, v.kind == nacre.KindID && len(m.described.sources(v.forms)) > 0)
+	speaks(nacre.GroundsPicked, v.kind == nacre.KindID && len(m.picked.sources(v.forms)) > 0)
 	speaks(nacre.GroundsEach, v.kind == nacre.KindID && f.ledger.wishes.wantsAll() && len(m.each.sources(v.forms)) > 0)
 	if len(raw) < 2 || raw[0] != '"' {
 		return

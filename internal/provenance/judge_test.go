@@ -202,6 +202,9 @@ func TestDatesAreValues(t *testing.T) {
 		"on 18/05/2024":                           "operator",
 		"on 5/18/2024":                            "operator",
 		"on May 18th, please":                     "operator",
+		"on 18 May, 9 am":                         "operator",
+		"on the 18th of May, 9 o'clock":           "operator",
+		"on 9 May, 18 of us":                      "nowhere",
 		"on May 18th, 2024":                       "operator",
 		"on the 18th of May 2024":                 "operator",
 		"from 16 May to 18 May":                   "operator",
@@ -244,11 +247,23 @@ func TestATrustedEchoOfADayIsNotTrusted(t *testing.T) {
 	}
 }
 
+// TestAMillionMintedIDs: what is over the bounds of a result was not minted, which asks (K-29).
+func TestAMillionMintedIDs(t *testing.T) {
+	l := told("Delete all files.")
+	for place, result := range map[string]string{"*": "[" + strings.Repeat("7,", 1e6) + "4711]", "*.id": `[{"id":11}]`} {
+		l.ObserveMinted(provenance.Result{Source: untrusted, Tool: "files", Result: []byte(result), Mints: []string{place}})
+	}
+	for id, want := range map[string]nacre.Grounds{"4711": "", "11": nacre.GroundsEach} {
+		wants(t, l, `{"id":`+id+`}`, deletes, want)
+	}
+}
+
 // FuzzJudge feeds arguments, results and places of anything: nothing panics, every
 // declared value that is there has an origin, and grounds only ever lift a value
 // to trusted.
 func FuzzJudge(f *testing.F) {
 	f.Add("pay the rent on may 5th", `[{"id":7,"subject":"Rent"}]`, `{"id":7,"to":"a@b.example","body":"see www.x.example"}`, "*.id")
+	f.Add("the cheapest, the last and the highest thing: P7 twice, write Mr Bo", `[{"id":"P7","price":-0,"day":"2026-03-01"},{"id":7,"price":1e308}]`, `{"id":"P7","amount":2}`, "*.id")
 	f.Add("", `{"a":{"a":{}}}`, `{"id":[[["x"]]]}`, "a.*.a.*")
 	f.Add("1e999999 NaN", `[1e999999,"\u202e"]`, `{"id":1e999999,"body":"@@@@://www./.."}`, "*")
 	f.Fuzz(func(t *testing.T, task, result, arguments, place string) {

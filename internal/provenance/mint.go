@@ -46,6 +46,8 @@ type minted struct {
 	// described are the ids of records that alone have a word of the operator's, each those
 	// of all that they sent for, and followed is the only link in what they sent for or named.
 	described, each, followed class
+	// picked are the ids of those that they picked by a superlative.
+	picked class
 	// lists are those in the records that the operator's words single out.
 	lists   lists
 	figures figures
@@ -56,7 +58,7 @@ type minted struct {
 func newMinted() minted {
 	const limit = MaxOperator / generations
 	c := class{limit: limit}
-	return minted{all: c, pointed: c, linked: c, named: c, sent: c, sole: c, senders: c, looked: c, described: c, each: c, followed: c, figures: newFigures()}
+	return minted{all: c, pointed: c, linked: c, named: c, sent: c, sole: c, senders: c, looked: c, described: c, each: c, followed: c, picked: c, figures: newFigures()}
 }
 
 // Introduce says who the operator is: their own name, address, account. Each
@@ -160,16 +162,14 @@ func (l *Ledger) ObserveMinted(r Result) {
 // asked for, and which belong to one that they named.
 func observeRecords(l *Ledger, r Result, p *picker, senders []mint, sentFor bool) {
 	name := r.Source.Name
-	if of := l.wishes.describes(p.records); of != nil {
-		l.minted.described.addMints(of.mints[:1], name)
+	for _, of := range slices.Concat(l.wishes.spoken.describes(p.records), l.wishes.spoken.called(p.records)) {
+		l.minted.described.addMints(of.mints, name)
 		l.minted.observeSaid(of)
-	}
-	for _, of := range l.wishes.spoken.called(p.records) {
-		l.minted.described.addMints(of.mints[:1], name)
 	}
 	if of := l.wishes.spoken.asks(p.records); of != nil {
 		observeSenders(l, name, of, senders)
 	}
+	observePicked(l, r, p.records, sentFor)
 	asked := sentFor || sentForDay(l, r.Arguments) || actWords(l, r.Tool) > 0
 	about := l.minted.about(r.Arguments)
 	spoken := numbered(l, r, p.records)
@@ -184,6 +184,19 @@ func observeRecords(l *Ledger, r Result, p *picker, senders []mint, sentFor bool
 			observeSenders(l, name, of, senders)
 		case alone && about || l.minted.refers(p, of):
 			l.minted.linked.addMints(of.mints, name)
+		}
+	}
+}
+
+// observePicked takes in the records that the operator picked by a superlative, out of what they
+// sent for or described.
+func observePicked(l *Ledger, r Result, records []*mintedRecord, sentFor bool) {
+	if len(l.wishes.superlatives) == 0 || !sentFor && actWords(l, r.Tool) == 0 && !l.wishes.spoken.tells(r.Arguments) {
+		return
+	}
+	for _, s := range l.wishes.superlatives {
+		if of := s.of(records); of != nil {
+			l.minted.picked.addMints(of.mints[:1], r.Source.Name)
 		}
 	}
 }

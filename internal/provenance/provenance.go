@@ -106,6 +106,7 @@ func (l *Ledger) observe(source nacre.Source, text []byte) {
 		l.wishes.spoken.hear(string(text[:min(len(text), maxHeard)]))
 		for _, d := range docs {
 			l.wishes.hear(string(d))
+			l.classes[nacre.SeenOperator].addNew(typedAliases(string(d)), shorten(source.Name))
 		}
 	}
 	l.classOf(source.Provenance).addAll(docs, source.Name, nil)

@@ -11,17 +11,23 @@ import (
 const (
 	maxSpoken  = 1 << 10
 	maxNumbers = 1 << 10
+	// maxParts is in how many parts of sentences a word is heard.
+	maxParts = 16
 	// maxStory is the longest text in which what somebody wrote about is looked for, in bytes.
 	maxStory = 1 << 10
 	// minPrefix is the shortest beginning of an id that stands for a noun, as INV for invoice.
 	minPrefix = 2
+	// minName is the shortest name, in bytes, maxNamed how many words one with its title has.
+	minName, maxNamed = 2, 2
 )
 
 // spoken is how the operator's words name things and people.
 type spoken struct {
-	// told are the stems of the words that say what is spoken of. What a clause begins with is
-	// what is to be done: an outsider who writes "cancel" describes nothing.
-	told map[string]struct{}
+	// told are the stems of the words that say what is spoken of, with the parts of sentences
+	// in which they stand. What a clause begins with is what is to be done: an outsider who
+	// writes "cancel" describes nothing.
+	told map[string][]int
+	part int
 	// names are the words that they wrote as names are written, by stem.
 	names map[string]struct{}
 	// numbers are those that they wrote behind a noun, without zeros before them, with the
@@ -37,39 +43,68 @@ type spoken struct {
 }
 
 func newSpoken() spoken {
-	return spoken{told: map[string]struct{}{}, names: map[string]struct{}{}, numbers: map[string][]string{}, met: map[string]string{}, asked: map[string]struct{}{}}
+	return spoken{told: map[string][]int{}, names: map[string]struct{}{}, numbers: map[string][]string{}, met: map[string]string{}, asked: map[string]struct{}{}}
 }
 
 // hear takes in a text of the operator, as they wrote it.
 func (s *spoken) hear(text string) {
 	for clause := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(".!?:;\n\r", r) }) {
-		words := strings.FieldsFunc(clause, func(r rune) bool {
-			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("'’-", r)
-		})
-		noun, answering := "", false
-		for i, word := range words {
-			if len(word) > maxIdentifier {
-				continue
-			}
-			s.name(word, i == 0)
-			plain := string(normalise([]byte(word)))
-			if i > 0 {
-				s.tell(plain)
-			}
-			noun = s.number(noun, plain)
-			next := ""
-			if i+1 < len(words) {
-				next = strings.ToLower(words[i+1])
-			}
-			switch {
-			case addresses(plain, next, clause):
-				s.addresses, answering = true, true
-			case plain == "that" && i > 0 && !strings.HasPrefix(strings.ToLower(words[i-1]), "one"):
-				answering = false
-			case answering && tells(plain) && len(s.asked) < maxSpoken:
-				s.asked[stem(plain)] = struct{}{}
-			}
-			s.days = s.days || slices.Contains(dayNouns[:], plain) && !slices.Contains(reckoning[:], next)
+		s.clause(strings.FieldsFunc(strings.ReplaceAll(clause, comma, " , "), func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("'’-,", r)
+		}))
+	}
+}
+
+// clause takes in the words of a clause, commas among them.
+func (s *spoken) clause(words []string) {
+	noun, answering := "", false
+	s.part++
+	for i, word := range words {
+		if len(word) > maxIdentifier {
+			continue
+		}
+		last, next := wordAt(words, i-1), wordAt(words, i+1)
+		s.name(word, last, next)
+		plain := string(normalise([]byte(word)))
+		if i > 0 {
+			s.tell(plain)
+		}
+		noun = s.number(noun, plain)
+		switch rest := words[i+1:]; {
+		case plain == "write" && isNamed(rest):
+			s.addresses, answering = true, false
+			s.ask(rest[:min(len(rest), maxNamed)])
+		case addresses(plain, next, rest):
+			s.addresses, answering = true, true
+		case plain == "that" && !strings.HasPrefix(last, "one"):
+			answering = false
+		case answering:
+			s.ask(words[i : i+1])
+		}
+		s.days = s.days || slices.Contains(dayNouns[:], plain) && !slices.Contains(reckoning[:], next) ||
+			last == "that" && slices.Contains(timesOfDay[:], plain)
+		if plain == comma || plain == "and" || plain == "then" || plain == "but" {
+			s.part++
+		}
+	}
+}
+
+const comma = ","
+
+// wordAt is a word of a clause, in small letters; empty where there is none.
+func wordAt(words []string, i int) string {
+	if i < 0 || i >= len(words) {
+		return ""
+	}
+	return strings.ToLower(words[i])
+}
+
+// ask takes in words that describe who is to be answered.
+func (s *spoken) ask(words []string) {
+	for _, word := range words {
+		word = string(normalise([]byte(word)))
+		if tells(word) && len(word) <= maxIdentifier && len(s.asked) < maxSpoken {
+			s.asked[stem(word)] = struct{}{}
 		}
 	}
 }
@@ -77,31 +112,76 @@ func (s *spoken) hear(text string) {
 // tell takes in what a word says of what is spoken of.
 func (s *spoken) tell(word string) {
 	r := dateReader{text: word}
-	for t := r.next(); t.text != "" && len(s.told) < maxVocabulary; t = r.next() {
-		if tells(t.text) {
-			s.told[stem(t.text)] = struct{}{}
+	for t := r.next(); t.text != ""; t = r.next() {
+		root := stem(t.text)
+		parts, known := s.told[root]
+		if !tells(t.text) || !known && len(s.told) == maxVocabulary || len(parts) == maxParts || slices.Contains(parts, s.part) {
+			continue
+		}
+		s.told[root] = append(parts, s.part)
+	}
+}
+
+// tells reports whether a call's arguments have a word that says what is spoken of.
+func (s *spoken) tells(arguments []byte) bool {
+	for i, d := range readValues(arguments) {
+		if i == maxFields || len(d) > maxPointer {
+			return false
+		}
+		r := dateReader{text: string(d)}
+		for t := r.next(); t.text != ""; t = r.next() {
+			if _, is := s.told[stem(t.text)]; is {
+				return true
+			}
 		}
 	}
+	return false
 }
 
 // dayNouns are the words by which the operator speaks of a day that another text says.
 var dayNouns = [...]string{"day", "date", "deadline", "due"}
+
+// timesOfDay are those of a day that another text says, as in "that morning".
+var timesOfDay = [...]string{"morning", "afternoon", "evening", "night"}
 
 // reckoning are the words behind "day" with which the operator reckons one themselves.
 var reckoning = [...]string{"after", "before", "later", "earlier", "of", "ago"}
 
 // name takes in a word that is written as a name is: with a capital that no beginning of a
 // sentence asks for, or of which something is.
-func (s *spoken) name(word string, first bool) {
+func (s *spoken) name(word, last, next string) {
 	bare, owns := strings.CutSuffix(strings.ReplaceAll(word, "’", "'"), "'s")
-	r, _ := utf8.DecodeRuneInString(bare)
-	if !unicode.IsUpper(r) || first && !owns || len(s.names) >= maxSpoken {
+	capital, _ := utf8.DecodeRuneInString(bare)
+	subject := last != "" || owns || slices.Contains(ofSubjects[:], next)
+	if !unicode.IsUpper(capital) || !subject || len(s.names) >= maxSpoken {
 		return
 	}
 	plain := string(normalise([]byte(bare)))
-	if tells(plain) && monthOf(plain) == 0 && !slices.Contains(dayWords[:], plain) {
+	if named(plain) && strings.ToUpper(bare) != bare && monthOf(plain) == 0 && !slices.Contains(dayWords[:], plain) {
 		s.names[stem(plain)] = struct{}{}
 	}
+}
+
+// titles stand before a name, ofSubjects behind one, and behind no word that says what to do.
+var (
+	titles     = [...]string{"mr", "mrs", "ms", "miss", "dr"}
+	ofSubjects = [...]string{"is", "was", "has", "had", "wants", "wanted", "needs", "asks", "asked", "says", "said", "writes", "wrote", "called", "gets", "got", "came", "will", "would", "can", "could", "should"}
+)
+
+// named reports whether a word may be a name: it says what is spoken of, or is short and no
+// word of English that says nothing.
+func named(word string) bool {
+	if len(word) >= minTelling {
+		return tells(word)
+	}
+	return len(word) >= minName && !slices.Contains(short[:], word) && !slices.ContainsFunc([]rune(word), unicode.IsDigit)
+}
+
+// short are the words of English of two and three letters that say nothing of what is spoken of.
+var short = [...]string{
+	"a", "an", "am", "and", "any", "are", "as", "at", "be", "but", "by", "can", "did", "do", "for", "get", "he", "her", "him", "his", "how", "if", "in", "is", "it", "its", "let",
+	"me", "mr", "mrs", "ms", "dr", "my", "new", "no", "not", "of", "off", "old", "on", "one", "or", "our", "out", "re", "see", "she", "so", "the", "to", "too", "two", "up", "us", "was", "we", "who",
+	"why", "yes", "you",
 }
 
 // number takes in a word as the number of the noun before it, and returns the noun of the
@@ -124,16 +204,25 @@ func isNumbering(text string) bool {
 }
 
 // addresses reports whether a word wants somebody to be written to, and not the operator.
-func addresses(word, next, clause string) bool {
+func addresses(word, next string, rest []string) bool {
 	switch word {
 	case "reply", "answer", "respond", "thank", "apologise", "apologize":
 		return true
 	case "tell", "ask", "inform", "notify", "warn", "remind":
 		return next != "me" && next != "us"
 	case "write", "say":
-		return strings.Contains(strings.ToLower(clause), " to ")
+		return slices.Contains(rest, "to")
 	}
 	return false
+}
+
+// isNamed reports whether words begin with a name or a title.
+func isNamed(words []string) bool {
+	if len(words) == 0 {
+		return false
+	}
+	capital, _ := utf8.DecodeRuneInString(words[0])
+	return unicode.IsUpper(capital) || slices.Contains(titles[:], strings.ToLower(words[0]))
 }
 
 // numbered reports whether the operator spoke of an id by its number: "invoice 4711" of
@@ -164,7 +253,41 @@ func nounsOf(names ...string) (nouns []string) {
 
 // called are the records that alone have a name which the operator wrote, in a short field.
 func (s *spoken) called(records []*mintedRecord) (found []*mintedRecord) {
-	return alone(records, (*mintedRecord).titleWords, s.names)
+	if len(s.names) == 0 {
+		return nil
+	}
+	for i, words := range distinctive(records) {
+		if slices.ContainsFunc(words, func(root string) bool { _, is := s.names[root]; return is }) {
+			found = append(found, records[i])
+		}
+	}
+	return found
+}
+
+// describes finds the records that the parts of the operator's sentences describe: each is the
+// only one that alone has a word of its part. Where several have one each, the operator may mean
+// any of them, and an outsider who writes such words into a record of their own wins nothing.
+func (s *spoken) describes(records []*mintedRecord) (found []*mintedRecord) {
+	if len(s.told) == 0 {
+		return nil
+	}
+	of := make(map[int]*mintedRecord) // by part; nil where there are two
+	for i, words := range distinctive(records) {
+		for _, word := range words {
+			for _, part := range s.told[word] {
+				if other, met := of[part]; met && other != records[i] {
+					of[part] = nil
+				} else {
+					of[part] = records[i]
+				}
+			}
+		}
+	}
+	described := make(map[*mintedRecord]bool)
+	for _, record := range of {
+		described[record] = record != nil
+	}
+	return slices.DeleteFunc(slices.Clone(records), func(of *mintedRecord) bool { return !described[of] })
 }
 
 // asks finds the one record that has any of the words by which the operator describes who is
@@ -186,15 +309,13 @@ func (s *spoken) asks(records []*mintedRecord) *mintedRecord {
 	return only
 }
 
-// alone are the records with a word that was told and no other record has.
-func alone(records []*mintedRecord, wordsOf func(*mintedRecord) []string, told map[string]struct{}) (found []*mintedRecord) {
-	if len(told) == 0 {
-		return nil
-	}
+// distinctive are the words of each record's short fields that no other record has there; none
+// where there are too many.
+func distinctive(records []*mintedRecord) [][]string {
 	count, all := make(map[string]int), make([][]string, len(records))
 	seen := 0
 	for i, of := range records {
-		all[i] = wordsOf(of)
+		all[i] = of.titleWords()
 		if seen += len(all[i]); seen > maxWords {
 			return nil
 		}
@@ -202,10 +323,8 @@ func alone(records []*mintedRecord, wordsOf func(*mintedRecord) []string, told m
 			count[word]++
 		}
 	}
-	for i, of := range records {
-		if slices.ContainsFunc(all[i], func(word string) bool { _, is := told[word]; return is && count[word] == 1 }) {
-			found = append(found, of)
-		}
+	for i := range all {
+		all[i] = slices.DeleteFunc(all[i], func(word string) bool { return count[word] > 1 })
 	}
-	return found
+	return all
 }

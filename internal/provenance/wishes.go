@@ -37,6 +37,8 @@ type wishes struct {
 	ordinals [maxDate + 1]bool
 	// monthEnds are the months of whose end they speak; 0 is this one, -1 the next.
 	monthEnds []int
+	// superlatives are how they pick one of several.
+	superlatives []superlative
 	// today is the day that a trusted clock has told.
 	today day
 	// spoken is how they name things and people.
@@ -67,6 +69,9 @@ func (w *wishes) hear(text string) {
 			w.vocabulary[t.text], w.vocabulary[stem(t.text)] = struct{}{}, struct{}{}
 		}
 		w.reckon(tokens, i)
+		if s, is := superlativeOf(tokens, i); is && len(w.superlatives) < maxSpans && !slices.Contains(w.superlatives, s) {
+			w.superlatives = append(w.superlatives, s)
+		}
 	}
 }
 

@@ -154,6 +154,9 @@ func TestDescribedRecords(t *testing.T) {
 		"the record with their word":         {"Say sorry for the bell.", tickets, "T-1", replies, nacre.GroundsDescribed},
 		"another record":                     {"Say sorry for the bell.", tickets, "T-2", replies, ""},
 		"two that have a word of theirs":     {"Say sorry to the customers for the bell.", rival, "T-1", replies, ""},
+		"the other of two parts":             {"Say sorry for the bell, and ask where the parcel is.", tickets, "T-2", replies, nacre.GroundsDescribed},
+		"the one of two parts":               {"Say sorry for the bell and look for the parcel", tickets, "T-1", replies, nacre.GroundsDescribed},
+		"two in one part":                    {"Say sorry for bell or parcel.", tickets, "T-2", replies, ""},
 		"words of every day":                 {"Please look here first.", rival, "T-2", replies, ""},
 		"a word in a long story":             {"Say sorry for the bell.", story, "T-2", replies, ""},
 		"a name, which is no id":             {"Say sorry for the bell.", tickets, "T-1", named, ""},
@@ -241,6 +244,7 @@ func TestLookedUpByName(t *testing.T) {
 func FuzzWishes(f *testing.F) {
 	f.Add("the end of next month, two weeks later than the 31st, tomorrow", "2026-04-30")
 	f.Add("end of of of of", "0000-99-99")
+	f.Add("the cheapest, the last and the highest. P7 twice, 40mg one. Mr X is , write him,,that morning", "2026-03-01")
 	f.Add("Answer \u2019s 's's Keller's 0000 and -7- that that; invoices 0, 00-0 and \u0664", "2026-03-01")
 	f.Fuzz(func(t *testing.T, task, day string) {
 		arguments, err := json.Marshal(map[string]string{"day": day})
