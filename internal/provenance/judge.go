@@ -176,9 +176,9 @@ func (f *finder) speakFor(v *value, raw []byte) {
 		speaks(nacre.GroundsSender, f.ledger.wishes.replies() && len(m.senders.sources(v.forms)) > 0)
 	case nacre.KindDate:
 		if d, is := oneDay(text); is {
-			speaks(nacre.GroundsPointed, slices.Contains(m.days, d))
+			speaks(nacre.GroundsPointed, slices.Contains(m.days.fields, d))
 			speaks(nacre.GroundsSaid, f.ledger.wishes.spoken.days && m.says(d, f.ledger.wishes.now(f.declared.Now)))
-			speaks(nacre.GroundsReckoned, f.ledger.wishes.reckons(d, m.days, f.declared.Now))
+			speaks(nacre.GroundsReckoned, f.ledger.wishes.reckons(d, m.days.fields, f.declared.Now))
 		}
 	default:
 		speaks(nacre.GroundsChosen, f.ledger.wishes.chooses(text, f.declared.Choices[v.root]))

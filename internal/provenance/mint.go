@@ -40,10 +40,10 @@ type minted struct {
 	// for and have a name that the operator wrote.
 	sent, sole class
 	// senders are who such a record says it comes from, looked what a trusted result has
-	// in one, and days what a field of one is.
+	// in one.
 	senders, looked class
-	days            []day
-	// described are the ids of records that alone have a word of the operator's, each those
+	days            recordDays
+	// described are the ids in records that alone have a word of the operator's, each those
 	// of all that they sent for, and followed is the only link in what they sent for or named.
 	described, each, followed class
 	// picked are the ids of those that they picked by a superlative.
@@ -51,9 +51,11 @@ type minted struct {
 	// lists are those in the records that the operator's words single out.
 	lists   lists
 	figures figures
-	// said are the days that are the only ones in the text of such a record.
-	said []day
 }
+
+// recordDays are the days of the records that the operator's words single out: fields are all of
+// a field, said are each the only one in the text of a record.
+type recordDays struct{ fields, said []day }
 
 func newMinted() minted {
 	const limit = MaxOperator / generations

@@ -29,8 +29,8 @@ func observeNamed(l *Ledger, name string, of *mintedRecord) {
 		if !ok {
 			continue
 		}
-		if d, is := oneDay(text); is && isDay(text) && len(l.minted.days) < maxKnownDays {
-			l.minted.days = append(l.minted.days, d)
+		if d, is := oneDay(text); is && isDay(text) && len(l.minted.days.fields) < maxKnownDays {
+			l.minted.days.fields = append(l.minted.days.fields, d)
 		}
 		if address := addressOf(text); address != "" && isCalled(l, address) {
 			addresses = append(addresses, address)
@@ -59,14 +59,14 @@ func (m *minted) observeSaid(of *mintedRecord) {
 			only = d
 		}
 	}
-	if only != (day{}) && len(m.said) < maxKnownDays {
-		m.said = append(m.said, only)
+	if only != (day{}) && len(m.days.said) < maxKnownDays {
+		m.days.said = append(m.days.said, only)
 	}
 }
 
 // says reports whether a day is one of these. Without a year it is the next one of its kind.
 func (m *minted) says(d, today day) bool {
-	return slices.ContainsFunc(m.said, func(said day) bool {
+	return slices.ContainsFunc(m.days.said, func(said day) bool {
 		if said.year == 0 && today.year != 0 {
 			if since := d.since(today); since < 0 || since > maxSpan {
 				return false
