@@ -103,7 +103,7 @@ var floors = map[string]int{
 	"internal/conversation": 11, "internal/graduation": 11, "internal/interactive": 12,
 	// what nacre does with one
 	"internal/command": 12, "internal/converse": 12, "internal/work": 12, "internal/erasure": 12, "internal/learn": 12, "internal/pluginadmin": 12,
-	"internal/serve": 13, "internal/doctor": 13, "internal/prove": 12,
+	"internal/telling": 10, "internal/endpoints": 11, "internal/mailbox": 12, "internal/ticking": 12, "internal/serve": 13, "internal/doctor": 13, "internal/prove": 12,
 	"assembly": 17, "internal/terminal": 17,
 	"internal/demo": 18,
 	// what a record tells, in words

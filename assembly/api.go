@@ -13,6 +13,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/converse"
+	"github.com/nacre-dev/nacre/internal/endpoints"
 	"github.com/nacre-dev/nacre/internal/erasure"
 	"github.com/nacre-dev/nacre/internal/eventlog"
 	"github.com/nacre-dev/nacre/internal/events"
@@ -251,7 +252,7 @@ type (
 	// PluginCheck is one thing that was looked at.
 	PluginCheck = pluginadmin.PluginCheck
 	// PluginListener hands the TCP connections of one address to one plugin.
-	PluginListener = serve.PluginListener
+	PluginListener = endpoints.PluginListener
 	// PluginReload is what became of a plugin in one session.
 	PluginReload = hosting.Reloaded
 	// PluginCredential is a credential that a plugin wants (D-29).
@@ -279,7 +280,7 @@ type (
 	// for `nacre approvals` in another terminal until it expires.
 	Asking = asking.Manner
 	// Serving is what an installation offers while it serves.
-	Serving = serve.Serving
+	Serving = endpoints.Serving
 	// Serve is what the long-lived side of an installation is started with.
 	Serve = serve.Serve
 )
@@ -308,7 +309,7 @@ func OpenRules(project string) (rules fs.FS, done func(), err error) { return or
 // to the socket that the plugin's handler listens on in its data folder, until ctx
 // ends or Close is called.
 func ListenFor(ctx context.Context, name nacre.PluginName, address netip.AddrPort, dataDir string) (*PluginListener, error) {
-	return serve.ListenFor(ctx, name, address, dataDir)
+	return endpoints.ListenFor(ctx, name, address, dataDir)
 }
 
 // AccessLines are what config.toml has to say for a plugin to have credentials,

@@ -25,10 +25,12 @@ import (
 	"github.com/nacre-dev/nacre/internal/conversation"
 	"github.com/nacre-dev/nacre/internal/converse"
 	"github.com/nacre-dev/nacre/internal/doctor"
+	"github.com/nacre-dev/nacre/internal/endpoints"
 	"github.com/nacre-dev/nacre/internal/erasure"
 	"github.com/nacre-dev/nacre/internal/eventlog"
 	"github.com/nacre-dev/nacre/internal/explain"
 	"github.com/nacre-dev/nacre/internal/graduation"
+	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/learn"
 	"github.com/nacre-dev/nacre/internal/leasing"
@@ -187,7 +189,7 @@ func (r *Runtime) VerifyAudit(session nacre.SessionID) ([]audit.Report, error) {
 // returns nil when the last of them has ended, and the error of each where it
 // returns one. Without a nacre serve it is [NotReady].
 func (r *Runtime) FollowEvents(ctx context.Context, prefixes []string, each func(plugin.Envelope) error) error {
-	return serve.FollowEvents(ctx, r.inst, prefixes, each)
+	return endpoints.Follow(ctx, r.inst, prefixes, each)
 }
 
 // Exec runs the command and returns when it and everything it started is gone.
@@ -299,8 +301,8 @@ func (r *Runtime) Run(ctx context.Context, run Run) (Report, error) {
 // agents for what comes in (D-32 to D-36). At the end no new work is taken, what
 // runs is told to end, and plugins are drained (D-24).
 func (r *Runtime) Serve(ctx context.Context, o Serve) error {
-	attend := func(ctx context.Context, v conversation.Request) (conversation.Result, error) {
-		return converse.Attend(ctx, r.inst, v, Asking{}) // its questions wait until somebody decides
+	attend := func(ctx context.Context, v conversation.Request, shared *hosting.Shared) (conversation.Result, error) {
+		return converse.Attend(ctx, r.inst, v, shared, Asking{}) // its questions wait until somebody decides
 	}
 	o.Cards = cockpit.NewChats(r.inst, func(ctx context.Context) ([]Waiting, error) { return Everything(ctx, r) })
 	return serve.Run(ctx, r.inst, attend, o)

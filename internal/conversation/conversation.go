@@ -19,7 +19,6 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/disk"
-	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/registry"
@@ -253,9 +252,7 @@ type Request struct {
 	Idle time.Duration
 	// Gate is a script that says whether there is anything to do; nil means that there is.
 	Gate []string
-	// Shared are the plugins that serve every session of this process.
-	Shared *hosting.Shared
-	Tell   func(nacre.Step)
+	Tell func(nacre.Step)
 	// Begun, where set, is called when the agent is there and before it hears anything; it
 	// hears nothing where that fails.
 	Begun func() error

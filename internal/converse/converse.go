@@ -36,8 +36,9 @@ const (
 )
 
 // Attend lets an agent act once for a group, sealed, in the group's own workspace.
-// asking says how a person is asked meanwhile.
-func Attend(ctx context.Context, inst *installation.Installation, v conversation.Request, asking seal.Asking) (done conversation.Result, err error) {
+// shared, where it is not nil, are plugins that serve other sessions too; asking says how a person is
+// asked meanwhile.
+func Attend(ctx context.Context, inst *installation.Installation, v conversation.Request, shared *seal.Shared, asking seal.Asking) (done conversation.Result, err error) {
 	workspace, err := workspaceOf(inst, v.Group)
 	if err != nil {
 		return done, err
@@ -47,7 +48,7 @@ func Attend(ctx context.Context, inst *installation.Installation, v conversation
 		return done, err
 	}
 	defer talk.Leave()
-	s, err := seal.Open(ctx, inst, seal.Request{ID: v.ID, Group: v.Group, Kind: v.Kind, Title: v.Title, Ways: seal.Ways{Folder: workspace}, Said: seal.Said{Task: v.Frame}, Shared: v.Shared, Listener: seal.Listener{Tell: v.Tell}, Asking: asking})
+	s, err := seal.Open(ctx, inst, seal.Request{ID: v.ID, Group: v.Group, Kind: v.Kind, Title: v.Title, Ways: seal.Ways{Folder: workspace}, Said: seal.Said{Task: v.Frame}, Shared: shared, Listener: seal.Listener{Tell: v.Tell}, Asking: asking})
 	if err != nil {
 		return done, err
 	}

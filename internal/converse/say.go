@@ -54,6 +54,6 @@ func Say(ctx context.Context, inst *installation.Installation, s Saying) (Said, 
 	if s.Anew {
 		v.Idle = time.Nanosecond // whatever rests has rested too long
 	}
-	done, err := Attend(ctx, inst, v, s.Asking)
+	done, err := Attend(ctx, inst, v, nil, s.Asking)
 	return Said{v.ID, done.Report, done.Ended, done.Brain, done.Cost, done.Receipt}, err
 }

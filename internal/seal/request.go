@@ -13,6 +13,8 @@ type (
 	Asking = asking.Manner
 	// SessionInfo says what a session is, for whoever shows it.
 	SessionInfo = reach.Info
+	// Shared are plugins that serve several sessions.
+	Shared = hosting.Shared
 )
 
 // Said is what the operator said.
@@ -64,7 +66,7 @@ type Request struct {
 	Kin basis.Kin
 	// Shared, where it is set, runs plugins for several sessions; the session uses
 	// their tools and starts the others.
-	Shared *hosting.Shared
+	Shared *Shared
 }
 
 // Ways are what a session is opened to beside its tools.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/inbox"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -95,7 +94,7 @@ func (h *server) keepPosts(work context.Context) {
 	if h.posts.node == nil || len(h.shared.Once()) == 0 {
 		return
 	}
-	rings, end := h.runtime.Registry.Store().Listen(inbox.Topic)
+	rings, end := h.mail.Rings()
 	defer end()
 	look := time.NewTicker(postLook)
 	defer look.Stop()
@@ -126,10 +125,10 @@ func (h *server) keepPost(work context.Context, name nacre.PluginName, runs bool
 		outcome = "channels served here from now on"
 		if err := h.reload(work, name); err != nil {
 			h.posts.resign(work, name)
-			outcome, reason = "channels left to other nodes", reason+": "+h.clean(err.Error())
+			outcome, reason = "channels left to other nodes", reason+": "+h.Clean(err.Error())
 		}
 	default:
 		return
 	}
-	h.note(work, nacre.Record{Kind: nacre.KindEvent, Topic: "channel", Outcome: outcome, Reason: reason})
+	h.Note(work, nacre.Record{Kind: nacre.KindEvent, Topic: "channel", Outcome: outcome, Reason: reason})
 }

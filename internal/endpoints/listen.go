@@ -1,4 +1,4 @@
-package serve
+package endpoints
 
 import (
 	"context"
