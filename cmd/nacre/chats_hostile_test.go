@@ -34,7 +34,7 @@ func bytesBelow(t *testing.T, dir string) (sum int64) {
 
 // strange is a person of a service whom nobody configured.
 func strange(service string, n int) string {
-	id := fmt.Sprint(77_500_000 + n)
+	id := fmt.Sprint(7_755_007_700_000 + n)
 	if service == "slack" {
 		return "U" + id
 	}
@@ -81,7 +81,7 @@ func TestStrangersGetNothingInAChat(t *testing.T) {
 			if grown > 64<<20 {
 				t.Errorf("%d strangers take %d MiB", strangers, grown>>20)
 			}
-			hasNo(t, fake.heard(), "7750")
+			hasNo(t, fake.heard(), "77550077")
 			if n := i.countSessions("message"); n != 1 || len(i.questions()) != 1 || len(i.taken()) != 0 {
 				t.Errorf("%d sessions, %d questions and %d messages", n, len(i.questions()), len(i.taken()))
 			}
