@@ -128,8 +128,8 @@ fuzz: ## run every fuzz target for FUZZTIME
 	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; done
 
-bench-cluster: ## print the figures of docs/scale.md: messages of 1, 2 and 3 nodes on a PostgreSQL of its own
-	@NACRE_REQUIRE=all NACRE_SIZE=full $(GO) test -count=1 -timeout 30m -v -run '^TestFigures$$' ./internal/inbox | sed -n 's/^ *\(|.*\)/\1/p; /^ *--- FAIL\|^FAIL/p'
+bench-cluster: fixtures ## print the figures of docs/scale.md: messages of 1, 2 and 3 nodes, and statements of a session
+	@NACRE_REQUIRE=all NACRE_SIZE=full NACRE_BUILT=$(abspath $(BIN)) $(GO) test -count=1 -timeout 30m -v -run '^(TestFigures|TestStatementsOfASession)$$' ./internal/inbox ./cmd/nacre | sed -n 's/^ *\(|.*\)/\1/p; /^ *--- FAIL\|^FAIL/p'
 
 bench-memory: ## measure how memories are found; LOCOMO=FILE adds conversations in its format
 	$(if $(LOCOMO),LOCOMO='$(abspath $(LOCOMO))') $(GO) test -count=1 -v -run '^Test(Retrieval|Conversations)$$' ./internal/memory

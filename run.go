@@ -125,6 +125,8 @@ const (
 	SessionStopped SessionState = "stopped"
 	// SessionInterrupted is a session whose process died.
 	SessionInterrupted SessionState = "interrupted"
+	// SessionNodeLost is a session of another machine whose process is not heard of any more.
+	SessionNodeLost SessionState = "node_lost"
 	// SessionRemoved is a session whose files were removed. Its name and the names of its
 	// chains are all that is kept of it, and no list has it.
 	SessionRemoved SessionState = "removed"

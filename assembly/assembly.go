@@ -76,6 +76,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	inst.Revoked.Share(shared.On(inst.Registry.Store()))
 	inst.Calls.Together = rates.On(inst.Registry.Store())
 	inst.Elsewhere = machines.Of(inst.Registry, inst.Keys).Elsewhere
+	inst.Attend = machines.SessionsOf(inst.Registry, inst.Keys).Attend
 	return newRuntime(inst, person.OfUser(os.Geteuid())), nil
 }
 

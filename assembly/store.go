@@ -2,9 +2,12 @@ package assembly
 
 import (
 	"context"
+	"errors"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/machines"
+	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/store"
 )
 
@@ -18,7 +21,42 @@ type (
 	StoreCopy = store.Copy
 	// StoreMachine is a machine that has asked to be admitted.
 	StoreMachine = machines.Listed
+	// StoreSession is a session of another machine.
+	StoreSession = machines.Session
 )
+
+// OtherSessions are those of the other machines that share the store, the newest first: those alone
+// that work where working is true. Those that are lost are recorded as such first, which waits for as long as a
+// lease lasts where one has ended. With an error, those that are known.
+func OtherSessions(ctx context.Context, r *Runtime, working bool) ([]StoreSession, error) {
+	s := machines.SessionsOf(r.inst.Registry, r.inst.Keys)
+	err := s.Notice(ctx)
+	if err == nil {
+		err = operator.LoseSessions(ctx, r.inst)
+	}
+	list, listErr := s.List(ctx, working)
+	return list, errors.Join(err, listErr)
+}
+
+// OtherSession is one of another machine. machine is its name, or as much of the id at the end of it as the
+// ledger tells.
+func OtherSession(ctx context.Context, r *Runtime, machine string, id nacre.SessionID) (StoreSession, error) {
+	s := machines.SessionsOf(r.inst.Registry, r.inst.Keys)
+	if s == nil {
+		return StoreSession{}, store.ErrNone
+	}
+	return s.Show(ctx, machine, id)
+}
+
+// ReadOtherAudit gives each record of another machine's session, as the store has it, after it was
+// verified. machine is as for [OtherSession].
+func ReadOtherAudit(ctx context.Context, r *Runtime, machine string, id nacre.SessionID, take func(audit.Entry) error) error {
+	m := machines.Of(r.inst.Registry, r.inst.Keys)
+	if m == nil {
+		return store.ErrNone
+	}
+	return m.Read(ctx, machine, id, take)
+}
 
 // StoreMachines are all that have asked to be admitted to the store, this one among them.
 func StoreMachines(ctx context.Context, r *Runtime) ([]StoreMachine, error) {

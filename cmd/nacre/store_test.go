@@ -75,6 +75,7 @@ func TestTheChainsOfAllMachinesAreVerifiedAtEach(t *testing.T) {
 	if admitted {
 		t.Error("a machine admitted itself")
 	}
+	has(t, two.nacre("doctor", "--no-turns").stdout, "is not admitted, so no session begins here", "nacre store admit "+name)
 	two.nacre("store", "admit", name).want(t, 1, "holds the key of the store")
 	one.nacre("store", "admit", "nobody").want(t, 1, "no machine of that name")
 	one.nacre("store", "admit", name).want(t, 0, name)
@@ -96,14 +97,21 @@ func TestTheChainsOfAllMachinesAreVerifiedAtEach(t *testing.T) {
 	one.nacre("store", "migrate").want(t, 0)
 	one.nacre("audit", "verify").want(t, 0, "/first.1: ")
 
+	if _, err := pool.Exec(t.Context(), `CREATE TABLE was AS SELECT * FROM nacre_chain; CREATE TABLE was_line AS SELECT * FROM nacre_chain_line`); err != nil {
+		t.Fatal(err)
+	}
+	two.nacre("exec", "-q", "--session", "third", "--", "true").want(t, 0)
 	if err := os.RemoveAll(two.state("")); err != nil {
 		t.Fatal(err)
 	}
 	one.nacre("audit", "verify").want(t, 0, name+"/second.")
 	for _, change := range [][2]string{
+		{`DELETE FROM nacre_chain c WHERE machine = '` + name + `'; INSERT INTO nacre_chain SELECT * FROM was WHERE machine = '` + name + `';
+			INSERT INTO nacre_chain_line SELECT * FROM was_line WHERE machine = '` + name + `'`, "is no longer whole in the store"},
 		{`UPDATE nacre_chain_line SET lines = set_byte(lines, length(lines) / 2, get_byte(lines, length(lines) / 2) # 1) WHERE chain LIKE 'second.%'`, name},
 		{`DELETE FROM nacre_chain WHERE chain LIKE 'second.%'`, name},
 		{`UPDATE nacre_machine SET certificate = NULL WHERE name = '` + name + `'`, "did not certify"},
+		{`DELETE FROM nacre_session; DELETE FROM nacre_chain WHERE machine = '` + name + `'; DELETE FROM nacre_machine WHERE name = '` + name + `'`, "the chain of machine " + name + " is missing from the store"},
 		{`UPDATE nacre_authority SET key = '\x00'`, "is not the one"},
 	} {
 		tx, err := pool.Begin(t.Context())
@@ -175,7 +183,11 @@ func TestQuestionsAndRevocationsAreEveryMachines(t *testing.T) {
 	one.nacre("audit", "verify").want(t, 0)
 
 	one.nacre("ledger", "list").want(t, 0, "asks")
-	two.nacre("ledger", "list").want(t, 0, "asks") // one ledger
+	two.nacre("ledger", "list", "--json").want(t, 0, "/asks") // one ledger
+	one.nacre("audit", "rotate-key").want(t, 0)
+	if list := one.nacre("ledger", "list", "--json").stdout; !strings.Contains(list, "asks") || strings.Contains(list, "/asks") {
+		t.Errorf("a machine's own sessions after its key was rotated: have\n%s", list)
+	}
 
 	two.nacre("grants", "revoke", "main", "--for", "8h").want(t, 0, "revoked")
 	refused := one.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`)
@@ -229,7 +241,7 @@ func TestTheStoreIsLookedAfter(t *testing.T) {
 	one.nacre("store", "backup", copied).want(t, 1, "exists")
 	one.nacre("store", "verify", copied).want(t, 0, "whole")
 	one.nacre("store", "restore", copied).want(t, 1, "empty one")
-	has(t, one.nacre("doctor", "--no-turns").stdout, "of installation acme")
+	has(t, one.nacre("doctor", "--no-turns").stdout, "of installation acme", "is admitted as")
 
 	two := sharing(t, testpeer.Database(t, server, "second"))
 	two.nacre("store", "restore", copied).want(t, 0, "restored")

@@ -34,6 +34,21 @@ func TestTheStateOfAnEarlierReleaseOpens(t *testing.T) {
 	other.worksOn(t)
 }
 
+// a store of an earlier release (of 2026-11-29, copied by it: a machine with a session, a schedule and a
+// revocation) is brought forward whole, and the chains of its machine hold, which is not there any more.
+func TestTheStoreOfAnEarlierReleaseOpens(t *testing.T) {
+	t.Parallel()
+	i := sharing(t, testpeer.Postgres(t))
+	earlier, err := filepath.Abs("testdata/store-2026-11-29.copy")
+	check(t, err)
+	i.nacre("store", "restore", earlier).want(t, 0, "restored")
+	i.nacre("store", "verify").want(t, 0, "it holds")
+	i.nacre("schedule", "list").want(t, 0, "water the plants")
+	i.nacre("audit", "verify").want(t, 0, "/before.1: ")
+	i.nacre("audit", "show", "vm-f639728237df488c/before").want(t, 0, "session.open")
+	i.nacre("exec", "-q", "--", "true").want(t, 125, "is not admitted")
+}
+
 // unpackState unpacks what an earlier release wrote.
 func unpackState(t *testing.T, name, into string) {
 	t.Helper()

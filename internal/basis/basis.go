@@ -82,7 +82,7 @@ type Opening struct {
 func (b *Basis) Open(ctx context.Context, o Opening) (err error) {
 	o.Status.State, o.Status.Started = nacre.SessionOpen, b.Started
 	b.Session, err = session.Open(ctx, session.Options{
-		Registry: b.Inst.Registry, Sandbox: b.Inst.BackendAhead, EndOrphans: installation.EndOrphans, Keys: b.Inst.Keys, Now: b.Inst.Options.Now, AskTTL: o.AskTTL, Elsewhere: b.Inst.Elsewhere,
+		Registry: b.Inst.Registry, Sandbox: b.Inst.BackendAhead, EndOrphans: installation.EndOrphans, Keys: b.Inst.Keys, Now: b.Inst.Options.Now, AskTTL: o.AskTTL, Elsewhere: b.Inst.Elsewhere, Attend: b.Inst.Attend,
 		Session: registry.Session{SessionStatus: o.Status, Began: b.Started, Before: b.Before},
 		Prepare: o.Prepare, Notify: o.Notify, Reload: o.Reload, Directory: o.Directory,
 	})

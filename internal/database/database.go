@@ -57,22 +57,47 @@ var (
 
 // Open connects to the database of an installation, which is the first that opens it.
 func Open(ctx context.Context, address, installation string) (*pgxpool.Pool, error) {
+	pool, _, err := open(ctx, address, installation)
+	return pool, err
+}
+
+// open tells the versions of the rooms' tables, too, as far as it found any.
+func open(ctx context.Context, address, installation string) (*pgxpool.Pool, map[string]Version, error) {
 	if _, err := nacre.ParsePluginName(installation); err != nil { // the same letters
-		return nil, ErrUnnamed
+		return nil, nil, ErrUnnamed
 	}
 	options, err := parse(address)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, options)
 	if err != nil {
-		return nil, Classified(err)
+		return nil, nil, Classified(err)
 	}
-	if err := own(ctx, pool, installation); err != nil {
+	versions, err := meet(ctx, pool, installation)
+	if err != nil {
 		pool.Close()
-		return nil, Classified(err)
+		return nil, nil, Classified(err)
 	}
-	return pool, nil
+	return pool, versions, nil
+}
+
+// meet asks in one statement whose a database is and what is in it. One that nobody has used yet becomes
+// the installation's.
+func meet(ctx context.Context, pool *pgxpool.Pool, installation string) (map[string]Version, error) {
+	var owner string
+	var rooms []string
+	var tables, oldest []int
+	err := pool.QueryRow(ctx, `SELECT (SELECT name FROM nacre_installation), coalesce(array_agg(room), '{}'), coalesce(array_agg(version), '{}'),
+		coalesce(array_agg(coalesce(oldest, version)), '{}') FROM nacre_version`).Scan(&owner, &rooms, &tables, &oldest)
+	if err != nil || owner != installation {
+		return nil, own(ctx, pool, installation) // which tells why, or makes what is missing
+	}
+	versions := make(map[string]Version, len(rooms))
+	for i, room := range rooms {
+		versions[room] = Version{tables[i], oldest[i]}
+	}
+	return versions, nil
 }
 
 // own writes the installation down in a database that has none yet, and refuses another's.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +22,8 @@ type Store struct {
 	mu    sync.Mutex
 	pool  *pgxpool.Pool
 	ready map[string]bool
+	// found are the versions of the rooms' tables when it was connected to.
+	found map[string]Version
 	lease Lease
 	// failed is why it could not be connected to, until then: who waits for it does not wait
 	// for each one before it.
@@ -29,15 +33,31 @@ type Store struct {
 	bell bell
 }
 
+// Held is the lease's statement for a WITH of another one that has so many arguments, and the lease's own to
+// put after them. Without a lease it gives a row at any time.
+func (s *Store) Held(before int) (statement string, args []any) {
+	lease := s.leased()
+	if lease.Statement == "" {
+		return "SELECT true", nil
+	}
+	var numbers []string
+	for n := range lease.Args {
+		numbers = append(numbers, "$"+strconv.Itoa(n+1), "$"+strconv.Itoa(before+n+1))
+	}
+	return strings.NewReplacer(numbers...).Replace(lease.Statement), lease.Args
+}
+
 // Lease is what gives a process the right to write. The zero lease is none: whoever
 // has it writes at any time.
 type Lease struct {
 	// Statement gives one row while the lease lasts, and holds it until the end of the
-	// transaction. Args are its arguments.
+	// transaction. Args are its arguments, fewer than ten.
 	Statement string
 	Args      []any
 	// Over says why nothing is written after its end.
 	Over error
+	// Holder tells whoever has it from all others; rows that belong to it name it.
+	Holder string
 }
 
 // Under makes all that this process writes with [Store.Write] carry a lease.
@@ -72,6 +92,18 @@ func (s *Store) Write(ctx context.Context, pool *pgxpool.Pool, key int64, do fun
 	return err
 }
 
+// Holder is that of this process's lease; empty where it has none.
+func (s *Store) Holder() string { return s.leased().Holder }
+
+// Free ends that this process writes under the lease of a holder, where it still does.
+func (s *Store) Free(holder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease.Holder == holder {
+		s.lease = Lease{}
+	}
+}
+
 func (s *Store) leased() Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,8 +127,11 @@ func (s *Store) Room(ctx context.Context, room string, migrations func() []strin
 	if s.ready[room] {
 		return s.pool, nil
 	}
-	if err := Migrate(ctx, s.pool, room, migrations()); err != nil {
-		return nil, fmt.Errorf("[store]: %w", err)
+	known := migrations()
+	if v, there := s.found[room]; !there || v.Tables < len(known) || !v.Accepts(len(known)) { // or it is refused
+		if err := Migrate(ctx, s.pool, room, known); err != nil {
+			return nil, fmt.Errorf("[store]: %w", err)
+		}
 	}
 	s.ready[room] = true
 	return s.pool, nil
@@ -132,7 +167,7 @@ func (s *Store) connect(ctx context.Context) (err error) {
 	case s.failed != nil && time.Now().Before(s.until):
 		return s.failed
 	}
-	s.pool, err = Open(ctx, s.address(), s.installation)
+	s.pool, s.found, err = open(ctx, s.address(), s.installation)
 	if s.failed = err; err != nil {
 		s.pool, s.until = nil, time.Now().Add(redial)
 		if ctx.Err() != nil {

@@ -85,6 +85,8 @@ type Installation struct {
 	Revoked *revocation.List
 	// Elsewhere gives the second place of each chain: the store, where there is one.
 	Elsewhere func(context.Context) (audit.Elsewhere, error)
+	// Attend tells other machines that a session works here, and what it came to.
+	Attend func(context.Context, nacre.SessionStatus) (over <-chan struct{}, end func(context.Context, nacre.SessionStatus) error, err error)
 	// Calls counts those of all sessions of this process against their rates (K-35).
 	Calls   *policy.Limiter
 	Settled time.Duration // settledFor, but in tests
@@ -247,7 +249,11 @@ func Programs(inst *Installation) map[string]string {
 
 func ledgerOf(ctx context.Context, inst *Installation) (*ledger.Ledger, error) {
 	if store := inst.Registry.Store(); store != nil {
-		return ledger.OpenOn(ctx, store, inst.PublicKey(), inst.Options.Now)
+		name, err := registry.MachineName(inst.Registry.Paths(), inst.PublicKey())
+		if err != nil {
+			return nil, err
+		}
+		return ledger.OpenOn(ctx, store, registry.MachineID(name), inst.Options.Now)
 	}
 	return ledger.Open(ctx, filepath.Join(inst.Registry.Paths().State, ledger.FileName), inst.Options.Now)
 }

@@ -50,20 +50,20 @@ const oneAtATime = 0x6e636c67
 
 // OpenOn opens the ledger that the machines of an installation share. What a node writes to
 // it comes before the end of its lease, or is refused. Sessions are those of the machine
-// whose public key is given: another one's are told by its name, a slash and theirs, and nothing
-// is done to their runs by the session's name.
-func OpenOn(ctx context.Context, store *database.Store, key []byte, now func() time.Time) (*Ledger, error) {
-	if now == nil || len(key) == 0 {
-		return nil, errors.New("ledger: a clock and a machine's key are required")
+// with the given id, of at least [machineLength] letters: another one's are told by the beginning of its id, a slash
+// and theirs, and nothing is done to their runs by the session's name.
+func OpenOn(ctx context.Context, store *database.Store, id string, now func() time.Time) (*Ledger, error) {
+	if now == nil || len(id) < machineLength {
+		return nil, errors.New("ledger: a clock and a machine's id are required")
 	}
 	at, err := store.Tables(ctx, "ledger", oneAtATime, Migrations)
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{at: at, now: now, machine: machine(digest(key)[:machineLength])}, nil
+	return &Ledger{at: at, now: now, machine: machine(id[:machineLength])}, nil
 }
 
-// machineLength is how many letters of the digest of its key name a machine.
+// machineLength is how many letters of its id name a machine.
 const machineLength = 12
 
 // named is a session's name in the tables.

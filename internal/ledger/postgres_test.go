@@ -26,7 +26,7 @@ func openAt(t *testing.T, path string) (*ledger.Ledger, error) {
 	if server == "" {
 		return ledger.Open(t.Context(), path, clock)
 	}
-	return ledger.OpenOn(t.Context(), storeOf(t, path), []byte("key"), clock)
+	return ledger.OpenOn(t.Context(), storeOf(t, path), "5f0c1e2d3b4a", clock)
 }
 
 func storeOf(t *testing.T, path string) *database.Store {
@@ -91,7 +91,7 @@ func TestOnPostgres(t *testing.T) {
 func machinesKeepTheirSessions(t *testing.T) {
 	path := file(t)
 	one := open(t, path)
-	two, err := ledger.OpenOn(t.Context(), storeOf(t, path), []byte("another key"), clock)
+	two, err := ledger.OpenOn(t.Context(), storeOf(t, path), "a1b2c3d4e5f6", clock)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,8 @@ type Listed struct {
 	// was counted.
 	DiskBytes int64 `json:"disk_bytes"`
 	DiskWhole bool  `json:"disk_whole"`
+	// Machine is that of a session of another one, whose id is MACHINE/SESSION then.
+	Machine string `json:"machine,omitempty"`
 }
 
 // List is all sessions, the newest first, with the room that they take: with an error,

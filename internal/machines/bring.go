@@ -34,7 +34,7 @@ func (m *Machine) Bring(ctx context.Context) (brought []string, err error) {
 	if err != nil || !me.Admitted {
 		return nil, err
 	}
-	chains, err := m.since(me.Since)
+	chains, err := began(m.paths.Audit(), me.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +58,10 @@ func (m *Machine) Bring(ctx context.Context) (brought []string, err error) {
 	return brought, nil
 }
 
-// since are the chains that began after so many records of the index.
-func (m *Machine) since(records uint64) (chains []string, err error) {
+// began are the chains that began after so many records of an index.
+func began(root string, records uint64) (chains []string, err error) {
 	known := map[string]bool{audit.IndexChain: true}
-	err = audit.Read(m.paths.Audit(), audit.IndexChain, func(e audit.Entry) error {
+	err = audit.Read(root, audit.IndexChain, func(e audit.Entry) error {
 		var d struct{ Chain string }
 		opens := e.Kind == nacre.KindChainOpen && json.Unmarshal(e.Detail, &d) == nil
 		if !opens || known[d.Chain] {

@@ -3,6 +3,7 @@ package machines
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,9 +53,10 @@ func waits(err error) bool {
 	return false
 }
 
-// put takes a batch that begins where the chain ends, under the machine's lease as a node.
-const put = `WITH moved AS (
-	INSERT INTO nacre_chain AS c (machine, chain, upto, head) SELECT $1, $2, $4, $5
+// put takes a batch that begins where the chain ends, under the process's lease, in one statement: that
+// either comes whole before the lease's end, or changes nothing. The lease's arguments come after its own.
+const put = `WITH held AS (%s), moved AS (
+	INSERT INTO nacre_chain AS c (machine, chain, upto, head) SELECT $1, $2, $4, $5 FROM held
 		WHERE $3 = 0::bigint OR EXISTS (SELECT FROM nacre_chain WHERE machine = $1 AND chain = $2)
 	ON CONFLICT (machine, chain) DO UPDATE SET upto = excluded.upto, head = excluded.head WHERE c.upto = $3 - 1
 	RETURNING true)
@@ -65,15 +67,13 @@ INSERT INTO nacre_chain_line (machine, chain, first, upto, lines) SELECT $1, $2,
 func (k *keeper) write(ctx context.Context, b audit.Batch) (next uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
-	return next, k.store.Write(ctx, k.pool, 0, func(tx pgx.Tx) error {
-		done, err := tx.Exec(ctx, put, k.machine, b.Chain, b.First, b.Head.Seq, b.Head.Bytes(), b.Lines)
-		if err != nil {
-			return err
-		}
-		if next = b.Head.Seq + 1; done.RowsAffected() > 0 {
-			return nil
-		}
-		err = tx.QueryRow(ctx, `SELECT coalesce((SELECT upto + 1 FROM nacre_chain WHERE machine = $1 AND chain = $2), 0)`, k.machine, b.Chain).Scan(&next)
-		return err
-	})
+	args := []any{k.machine, b.Chain, b.First, b.Head.Seq, b.Head.Bytes(), b.Lines}
+	held, heldArgs := k.store.Held(len(args))
+	done, err := k.pool.Exec(ctx, fmt.Sprintf(put, held), append(args, heldArgs...)...)
+	if err != nil || done.RowsAffected() > 0 {
+		return b.Head.Seq + 1, told(err)
+	}
+	return next, told(k.store.Write(ctx, k.pool, 0, func(tx pgx.Tx) error { // which tells of a lease that is over
+		return tx.QueryRow(ctx, `SELECT coalesce((SELECT upto + 1 FROM nacre_chain WHERE machine = $1 AND chain = $2), 0)`, k.machine, b.Chain).Scan(&next)
+	}))
 }

@@ -5,21 +5,17 @@
 // and with a head that the machine signed; that a machine which the installation's key did not
 // certify records nothing there; that a machine whose lease as a node is over records nothing
 // any more; and that whoever can write to the database, and has neither key, cannot change what was
-// recorded without its being found. It does not defend a machine's rows against being removed as a
-// whole, the latest first, by whoever can write to the database: keep a receipt elsewhere for that.
+// recorded without its being found, nor remove what was verified at the machine that looks. It does not
+// defend rows that nobody has verified yet against being removed, the latest first: keep a receipt elsewhere for that.
 package machines
 
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,7 +23,6 @@ import (
 
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/database"
-	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/registry"
 )
 
@@ -38,12 +33,6 @@ const (
 	oneAtATime = 0x6e636d61
 	// asking bounds a question to the database.
 	asking = 5 * time.Second
-	// nameFile holds what this machine is called in the store; it stays when keys are rotated.
-	nameFile = "machine"
-	// maxName and maxHost bound a machine's name, and what of it is its host's.
-	maxName, maxHost = 64, 40
-	// idLength is how many letters of the digest of its key tell a machine from others.
-	idLength = 16
 )
 
 // Why a machine records nothing in the store.
@@ -65,7 +54,7 @@ CREATE TABLE nacre_machine (name text PRIMARY KEY, key bytea NOT NULL UNIQUE, si
 	asked timestamptz NOT NULL DEFAULT clock_timestamp(), certificate bytea)`, `
 CREATE TABLE nacre_chain (machine text REFERENCES nacre_machine, chain text, upto bigint NOT NULL, head bytea NOT NULL, PRIMARY KEY (machine, chain))`, `
 CREATE TABLE nacre_chain_line (machine text, chain text, first bigint, upto bigint NOT NULL, lines bytea NOT NULL, PRIMARY KEY (machine, chain, first),
-	FOREIGN KEY (machine, chain) REFERENCES nacre_chain ON DELETE CASCADE)`}
+	FOREIGN KEY (machine, chain) REFERENCES nacre_chain ON DELETE CASCADE)`, sessions}
 }
 
 // Machine is this one, with a store that it shares.
@@ -99,40 +88,8 @@ type Listed struct {
 	certificate []byte
 }
 
-// name is what this machine is called, which is drawn up once.
-func (m *Machine) name() (string, error) {
-	path := filepath.Join(m.paths.Keys(), nameFile)
-	for range 2 {
-		text, err := disk.Read(path, maxName+1)
-		if err == nil {
-			return strings.TrimSpace(string(text)), nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
-		host, _ := os.Hostname() // it is for people to read
-		sum := sha256.Sum256(m.keys.Public())
-		if err := disk.Create(path, []byte(plain(host)+"-"+hex.EncodeToString(sum[:])[:idLength]+"\n"), 0o600); err != nil {
-			return "", err
-		}
-	}
-	return "", fs.ErrNotExist
-}
-
-// plain is a host's name in the letters of a machine's.
-func plain(host string) string {
-	host, _, _ = strings.Cut(strings.ToLower(host), ".")
-	host = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
-			return r
-		}
-		return -1
-	}, host)
-	if host = host[:min(len(host), maxHost)]; host == "" {
-		return "machine"
-	}
-	return host
-}
+// name is what this machine is called.
+func (m *Machine) name() (string, error) { return registry.MachineName(m.paths, m.keys.Public()) }
 
 // authority is the store's key, and whose it is.
 type authority struct {
@@ -191,7 +148,7 @@ func (m *Machine) holds(a authority, me *Listed) error {
 		known = known || hex.EncodeToString(key) == me.Key
 	}
 	if !known {
-		return fmt.Errorf("the store has another key for machine %s than this one has: remove %s, and the machine asks under a new name", me.Name, filepath.Join(m.paths.Keys(), nameFile))
+		return fmt.Errorf("the store has another key for machine %s than this one has: remove %s, and the machine asks under a new name", me.Name, m.paths.MachineFile())
 	}
 	trusted, err := m.trusted(a.key)
 	if err != nil {
@@ -217,6 +174,26 @@ func (m *Machine) Elsewhere(ctx context.Context) (audit.Elsewhere, error) {
 		return nil, fmt.Errorf("%w: run on machine %s: nacre store admit %s", ErrNotAdmitted, a.holder, me.Name)
 	}
 	return (&keeper{m.store, pool, me.Name}).keep, nil
+}
+
+// Standing is this machine's, which asks for nothing: whether it has asked to be admitted, and is.
+func (m *Machine) Standing(ctx context.Context) (me Listed, holder string, asked bool, err error) {
+	pool, err := m.store.Room(ctx, roomName, Migrations)
+	if err != nil {
+		return Listed{}, "", false, err
+	}
+	name, err := m.name()
+	if err != nil {
+		return Listed{}, "", false, err
+	}
+	a, me, err := look(ctx, pool, name)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return me, "", false, nil
+	}
+	if err == nil {
+		err = m.holds(a, &me)
+	}
+	return me, a.holder, true, told(err)
 }
 
 // List are all machines that have asked, by name. This one has asked then.

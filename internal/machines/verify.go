@@ -6,13 +6,19 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/database"
+	"github.com/nacre-dev/nacre/internal/registry"
 )
 
 // moment is one machine's chains as the store has them at one moment.
@@ -56,7 +62,8 @@ func (m moment) Lines(ctx context.Context, chain string, fn func(seq uint64, lin
 
 // Verify checks the chains of all machines as the store has them, of one moment: each machine's
 // key is certified, and its chains hold by themselves. It needs as much room on the disk as the
-// chains of one machine have. Chains are called MACHINE/CHAIN. Its error joins what does not hold.
+// chains of one machine have. Chains are called MACHINE/CHAIN. Its error joins what does not hold: what is
+// missing of a machine that was verified here before, too.
 func (m *Machine) Verify(ctx context.Context) ([]audit.Report, error) {
 	pool, a, _, err := m.standing(ctx)
 	if err != nil {
@@ -66,12 +73,17 @@ func (m *Machine) Verify(ctx context.Context) ([]audit.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	before, err := m.seen()
+	if err != nil {
+		return nil, err
+	}
 	var reports []audit.Report
 	var wrong []error
+	reached := seen{}
 	err = database.Snapshot(ctx, pool, func(tx pgx.Tx) error {
 		list, err := listed(ctx, tx, a, trusted, m.store.Installation())
 		for _, one := range list {
-			found, err := m.verify(ctx, tx, one)
+			found, err := m.verify(ctx, tx, one, before, reached)
 			if err != nil {
 				wrong = append(wrong, fmt.Errorf("machine %s: %w", one.Name, err))
 			}
@@ -82,17 +94,112 @@ func (m *Machine) Verify(ctx context.Context) ([]audit.Report, error) {
 		}
 		return err
 	})
-	return reports, errors.Join(append(wrong, err)...)
+	for name, head := range before {
+		if _, found := reached[name]; !found {
+			wrong = append(wrong, m.missing(name, head, nil))
+		}
+	}
+	if err = errors.Join(append(wrong, err)...); err != nil {
+		return reports, err
+	}
+	return reports, reached.keep(m.seenFile())
 }
 
-// verify checks the chains of one machine.
-func (m *Machine) verify(ctx context.Context, tx pgx.Tx, one Listed) ([]audit.Report, error) {
+// Read gives each record of a machine's session as the store has it, in the order of its openings, after the
+// machine's key, its index and all of these chains were verified: where they do not hold it gives none.
+// machine is its name, or the id at the end of it, of which twelve letters are enough.
+func (m *Machine) Read(ctx context.Context, machine string, id nacre.SessionID, take func(audit.Entry) error) error {
+	pool, a, _, err := m.standing(ctx)
+	if err != nil {
+		return err
+	}
+	trusted, err := m.trusted(a.key)
+	if err != nil {
+		return err
+	}
+	return database.Snapshot(ctx, pool, func(tx pgx.Tx) error {
+		list, err := listed(ctx, tx, a, trusted, m.store.Installation())
+		if err != nil {
+			return err
+		}
+		list = slices.DeleteFunc(list, func(one Listed) bool {
+			return one.Name != machine && (len(machine) < shortest || !strings.HasPrefix(registry.MachineID(one.Name), machine))
+		})
+		switch {
+		case len(list) != 1:
+			return fmt.Errorf("%w: %.80s/%s", ErrNoSession, machine, id)
+		case !list[0].Admitted:
+			return fmt.Errorf("machine %s: %w: the installation's key did not certify it, so nothing of it is shown", list[0].Name, audit.ErrTampered)
+		}
+		if err := m.read(ctx, tx, list[0], string(id), take); err != nil {
+			return fmt.Errorf("machine %s: %w", list[0].Name, err)
+		}
+		return nil
+	})
+}
+
+// shortest is how much of a machine's id tells it from others.
+const shortest = 12
+
+// read verifies the chains of one session, and then gives their records.
+func (m *Machine) read(ctx context.Context, tx pgx.Tx, one Listed, session string, take func(audit.Entry) error) error {
+	key, err := hex.DecodeString(one.Key)
+	if err != nil {
+		return err
+	}
+	of := func(chain string) bool {
+		opening, found := strings.CutPrefix(chain, session+".")
+		_, err := strconv.ParseUint(opening, 10, 32)
+		return found && err == nil
+	}
+	_, err = m.laid(ctx, some{moment{tx, one.Name}, func(chain string) bool { return chain == audit.IndexChain || of(chain) }}, func(root string) ([]audit.Report, error) {
+		chains, err := began(root, one.Since)
+		if err != nil {
+			return nil, err
+		}
+		chains = slices.DeleteFunc(chains, func(chain string) bool { return !of(chain) })
+		if len(chains) == 0 {
+			return nil, fmt.Errorf("%w: %s/%s", ErrNoSession, one.Name, session)
+		}
+		for _, chain := range append([]string{audit.IndexChain}, chains...) {
+			if _, err := audit.Verify(root, chain, audit.VerifyOptions{PublicKey: key, Copy: &audit.Copy{Since: one.Since}}); err != nil {
+				return nil, fmt.Errorf("nothing is shown, since what the store has does not hold: %w", err)
+			}
+		}
+		for _, chain := range chains {
+			if err := audit.Read(root, chain, take); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// some are a machine's chains as far as they are wanted.
+type some struct {
+	audit.Source
+	wanted func(chain string) bool
+}
+
+// Heads implements [audit.Source].
+func (s some) Heads(ctx context.Context) (map[string][]byte, error) {
+	heads, err := s.Source.Heads(ctx)
+	maps.DeleteFunc(heads, func(chain string, _ []byte) bool { return !s.wanted(chain) })
+	return heads, err
+}
+
+// verify checks the chains of one machine, and notes how far they reach.
+func (m *Machine) verify(ctx context.Context, tx pgx.Tx, one Listed, before, reached seen) ([]audit.Report, error) {
 	chains := moment{tx, one.Name}
 	heads, err := chains.Heads(ctx)
-	switch {
-	case err != nil || len(heads) == 0:
+	if err != nil || len(heads) == 0 {
 		return nil, err
-	case !one.Admitted:
+	}
+	if reached[one.Name], err = audit.ParseHead(heads[audit.IndexChain]); err != nil {
+		return nil, err
+	}
+	if !one.Admitted {
 		return nil, fmt.Errorf("%w: it has records, and the installation's key did not certify it", audit.ErrTampered)
 	}
 	key, err := hex.DecodeString(one.Key)
@@ -101,6 +208,11 @@ func (m *Machine) verify(ctx context.Context, tx pgx.Tx, one Listed) ([]audit.Re
 	}
 	reports, err := m.laid(ctx, chains, func(root string) ([]audit.Report, error) {
 		all, err := audit.VerifyAll(root, audit.VerifyOptions{PublicKey: key, Copy: &audit.Copy{Since: one.Since}})
+		if head, found := before[one.Name]; found && err == nil {
+			if _, why := audit.Verify(root, audit.IndexChain, audit.VerifyOptions{PublicKey: key, Head: &head}); why != nil {
+				err = m.missing(one.Name, head, why)
+			}
+		}
 		return append([]audit.Report{all.Index}, all.Chains...), err
 	})
 	if name, _ := m.name(); name != one.Name {

@@ -12,8 +12,10 @@ package node
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -86,10 +88,29 @@ func Join(ctx context.Context, pool *pgxpool.Pool, name string) (*Node, error) {
 	if err := n.wait(ctx); err != nil {
 		return nil, err
 	}
+	n.begin(ctx)
+	return n, nil
+}
+
+// unnamed begins the names of those that nobody gave one, and that no node can have.
+const unnamed = "."
+
+// Attend makes this process a node without a name, for as long as its sessions last: it takes no
+// message and no post, and is over like any other (X-02). The tables are there.
+func Attend(ctx context.Context, pool *pgxpool.Pool) (*Node, error) {
+	n := &Node{Name: unnamed + strings.ToLower(rand.Text()), pool: pool, over: make(chan struct{})}
+	if err := n.claim(ctx); err != nil {
+		return nil, database.Classified(err)
+	}
+	n.begin(ctx)
+	return n, nil
+}
+
+// begin beats until [Node.Leave].
+func (n *Node) begin(ctx context.Context) {
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.stop = stop
 	n.done.Go(func() { n.renew(beating) })
-	return n, nil
 }
 
 // wait claims the name for as long as it takes a lease to end. An answer that does not come
@@ -188,7 +209,7 @@ func (n *Node) Over() <-chan struct{} { return n.over }
 func (n *Node) Lease() database.Lease {
 	return database.Lease{
 		Statement: `SELECT true FROM nacre_node WHERE name = $1 AND epoch = $2 AND incarnation = $3 FOR KEY SHARE`,
-		Args:      []any{n.Name, n.Epoch, n.Incarnation}, Over: ErrOver,
+		Args:      []any{n.Name, n.Epoch, n.Incarnation}, Over: ErrOver, Holder: n.Incarnation,
 	}
 }
 
@@ -201,6 +222,32 @@ func (n *Node) Settle(ctx context.Context) error {
 			SELECT name FROM nacre_node WHERE until <= clock_timestamp() AND until > '-infinity' AND name <> $1 FOR UPDATE SKIP LOCKED)
 		AND EXISTS (SELECT 1 FROM nacre_node WHERE name = $1 AND epoch = $2 AND incarnation = $3
 			AND until > clock_timestamp() AND steady <= clock_timestamp() - $4::interval)`, n.Name, n.Epoch, n.Incarnation, Length)
+	return database.Classified(err)
+}
+
+// SettleLater is [Node.Settle] for whoever is no node, and can only tell that a lease ends while the database
+// answers by waiting for as long as one lasts. Where none has ended it does not wait.
+func SettleLater(ctx context.Context, pool *pgxpool.Pool) error {
+	ended, err := pool.Query(ctx, `SELECT name, incarnation::text FROM nacre_node WHERE until <= clock_timestamp() AND until > '-infinity'`)
+	if err != nil {
+		return database.Classified(err)
+	}
+	var name, incarnation string
+	var names, incarnations []string
+	_, err = pgx.ForEachRow(ended, []any{&name, &incarnation}, func() error {
+		names, incarnations = append(names, name), append(incarnations, incarnation)
+		return nil
+	})
+	if err != nil || len(names) == 0 {
+		return database.Classified(err)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(Length + 2*beat):
+	}
+	_, err = pool.Exec(ctx, `UPDATE nacre_node SET epoch = epoch + 1, until = '-infinity' WHERE until <= clock_timestamp()
+		AND until > '-infinity' AND (name, incarnation::text) IN (SELECT * FROM unnest($1::text[], $2::text[]))`, names, incarnations)
 	return database.Classified(err)
 }
 
@@ -238,6 +285,10 @@ const Topic = "node"
 func (n *Node) Leave(ctx context.Context) error {
 	n.stop()
 	n.done.Wait()
+	if strings.HasPrefix(n.Name, unnamed) { // nobody waits for it
+		_, err := n.pool.Exec(ctx, `DELETE FROM nacre_node WHERE name = $1`, n.Name)
+		return database.Classified(err)
+	}
 	_, err := n.pool.Exec(ctx, `UPDATE nacre_node SET epoch = epoch + 1, until = '-infinity' WHERE name = $1 AND epoch = $2 AND incarnation = $3`,
 		n.Name, n.Epoch, n.Incarnation)
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/machines"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/session"
 	"github.com/nacre-dev/nacre/internal/task"
@@ -175,7 +176,16 @@ func settle(ctx context.Context, inst *installation.Installation, id nacre.Sessi
 	if err != nil {
 		return err
 	}
-	return closeChild(inst, id)
+	return errors.Join(closeChild(inst, id), tellEnded(ctx, inst, id))
+}
+
+// tellEnded tells other machines of a session that was settled here.
+func tellEnded(ctx context.Context, inst *installation.Installation, id nacre.SessionID) error {
+	s, err := inst.Registry.Show(id)
+	if err != nil {
+		return nil //nolint:nilerr // it was killed before anybody was told of it
+	}
+	return machines.SessionsOf(inst.Registry, inst.Keys).Ended(ctx, s.SessionStatus)
 }
 
 // orphaned is why nobody goes on with the work of a sub-agent.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -87,6 +89,23 @@ func (p *posts) free(ctx context.Context, name nacre.PluginName) bool {
 	defer cancel()
 	got, err := p.node.Hold(ctx, post(name))
 	return got && err == nil
+}
+
+// loseSessions says of sessions whose machine is over that they are lost, until work ends.
+func (h *server) loseSessions(work context.Context, inst *installation.Installation) {
+	if h.posts.node == nil {
+		return
+	}
+	look := time.NewTicker(postLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-work.Done():
+			return
+		case <-look.C:
+			_ = operator.LoseSessions(work, inst) // what fails is done at a later look
+		}
+	}
 }
 
 // keepPosts takes over the channels that no node serves any more, until work ends.

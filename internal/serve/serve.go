@@ -103,6 +103,7 @@ func Run(ctx context.Context, inst *installation.Installation, attend Attend, o 
 		}
 	})
 	working.Go(func() { h.keepPosts(work) })
+	working.Go(func() { h.loseSessions(work, inst) })
 	working.Go(func() { h.mail.TellDropsEveryMinute(work) })
 	if o.Cards != nil {
 		working.Go(func() {

@@ -34,7 +34,7 @@ import (
 // closeLimit bounds the teardown; what is not done by then is ended.
 const closeLimit = 10 * time.Second
 
-// Options are what a session is opened with. All fields but Elsewhere, AskTTL, Directory, Prepare, Notify and Reload are required.
+// Options are what a session is opened with. All fields but Elsewhere, Attend, AskTTL, Directory, Prepare, Notify and Reload are required.
 type Options struct {
 	Registry *registry.Registry
 	// Sandbox opens the backend, which keeps a record of what runs in stateDir.
@@ -46,6 +46,8 @@ type Options struct {
 	Session    registry.Session
 	// Elsewhere gives the second place of its chain; needed where the registry has a store.
 	Elsewhere func(context.Context) (audit.Elsewhere, error)
+	// Attend, where set, tells other machines that the session works here, as [Attend] says.
+	Attend Attend
 	// AskTTL is how long a person has to answer; zero means 5 minutes (D-13).
 	AskTTL time.Duration
 	// Prepare, where set, is given the session's folder once it is held, before
@@ -59,6 +61,10 @@ type Options struct {
 	// from any goroutine, as soon as the session is open.
 	Reload func(ctx context.Context, name nacre.PluginName) error
 }
+
+// Attend tells other machines that a session works. over is closed when they take it for lost, and end
+// tells them what it came to.
+type Attend func(ctx context.Context, s nacre.SessionStatus) (over <-chan struct{}, end func(context.Context, nacre.SessionStatus) error, err error)
 
 // Serve answers one of the session's sockets until ctx ends.
 type Serve func(ctx context.Context, listener *net.UnixListener) error
@@ -74,6 +80,7 @@ type Session struct {
 	hold
 	chain   *audit.Chain
 	floods  *audit.Aggregator
+	ended   func(context.Context, nacre.SessionStatus) error // nil where nobody was told that it works
 	sandbox sandbox.Backend
 	now     func() time.Time
 	room    string           // host folder of the sockets
@@ -127,6 +134,9 @@ func (s *Session) open(ctx context.Context, o Options) error {
 		return err
 	}
 	if err := s.openChain(ctx, o); err != nil {
+		return err
+	}
+	if err := s.attend(ctx, o.Attend); err != nil {
 		return err
 	}
 	s.Approvals = approval.New(approval.Options{
@@ -213,6 +223,29 @@ func (s *Session) openChain(ctx context.Context, o Options) error {
 	s.floods, err = audit.NewAggregator(chain, s.now)
 	s.Recorder = recorder{s.floods, s}
 	return err
+}
+
+// ErrLost is why a session ends that other machines took for lost.
+var ErrLost = errors.New("the store did not hear of this session for longer than a lease lasts, and other machines took it for lost")
+
+// attend tells other machines that the session works, and ends it when they take it for lost.
+func (s *Session) attend(ctx context.Context, attend Attend) error {
+	if attend == nil {
+		return nil
+	}
+	over, end, err := attend(ctx, s.held.SessionStatus)
+	if err != nil {
+		return err
+	}
+	s.ended = end
+	go func() {
+		select {
+		case <-over:
+			s.Fail(ErrLost)
+		case <-s.ctx.Done():
+		}
+	}()
+	return nil
 }
 
 // ChainOptions say where a chain is written: on the disk, and in the store of those who share one.
@@ -524,6 +557,9 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 			h.State, h.Work = nacre.SessionDone, ""
 		}
 	}))
+	if s.ended != nil {
+		errs = append(errs, s.ended(ctx, s.held.SessionStatus))
+	}
 	if finished && errors.Join(errs...) == nil {
 		errs = append(errs, s.held.Settled())
 	}

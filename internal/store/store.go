@@ -208,6 +208,20 @@ func (r *Report) countTable(ctx context.Context, tx pgx.Tx, table string) error 
 	return err
 }
 
+// admitted tells what keeps this machine from recording anything.
+func admitted(ctx context.Context, inst *installation.Installation) []installation.Finding {
+	me, holder, asked, err := machines.Of(inst.Registry, inst.Keys).Standing(ctx)
+	switch {
+	case err != nil:
+		return []installation.Finding{{Name: "store", Status: "fail", Text: err.Error(), Fix: "nothing that machines share works until then (docs/scale.md)"}}
+	case !asked:
+		return []installation.Finding{{Name: "store", Status: "warn", Text: "this machine has not asked to be admitted yet: its first session does", Fix: "nacre store machines asks now"}}
+	case !me.Admitted:
+		return []installation.Finding{{Name: "store", Status: "fail", Text: "this machine, " + me.Name + ", is not admitted, so no session begins here", Fix: "on machine " + holder + ": nacre store admit " + me.Name}}
+	}
+	return []installation.Finding{{Name: "store", Status: "ok", Text: "this machine is admitted as " + me.Name}}
+}
+
 // drift is how far the clocks of a machine and of the database may be apart unremarked.
 const drift = 5 * time.Second
 
@@ -238,6 +252,7 @@ func Check(ctx context.Context, inst *installation.Installation) []installation.
 		findings = append(findings, installation.Finding{Name: "store", Status: "fail", Text: p, Fix: "nacre store verify tells more"})
 	}
 	if len(r.Problems) == 0 {
+		findings = append(findings, admitted(ctx, inst)...)
 		findings = append(findings, installation.Finding{Name: "store", Status: "ok", Text: fmt.Sprintf("PostgreSQL %s, of installation %s · %d ms to ask", state.Server, s.Installation(), took.Milliseconds())})
 	}
 	return findings

@@ -40,5 +40,9 @@ func (e *Env) ledger(ctx context.Context, paths registry.Paths) (*ledger.Ledger,
 	if err != nil {
 		return nil, err
 	}
-	return ledger.OpenOn(ctx, database.NewStore(func() string { return e.Getenv(c.Store.URLEnv) }, c.Store.Installation), keys.Public(), time.Now)
+	name, err := registry.MachineName(paths, keys.Public())
+	if err != nil {
+		return nil, err
+	}
+	return ledger.OpenOn(ctx, database.NewStore(func() string { return e.Getenv(c.Store.URLEnv) }, c.Store.Installation), registry.MachineID(name), time.Now)
 }

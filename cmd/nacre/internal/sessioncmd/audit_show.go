@@ -34,7 +34,8 @@ end. --kind takes one kind, such as call.reject, or all that begin with a word, 
 on while the session does. Digests and ids that only programs compare are left out; --json shows
 records whole. Without a session, or with other flags, it shows the records of all sessions that fit
 all of them, by time. Times are RFC 3339, or a date, which means its beginning in UTC; --since is
-inclusive, --until is not.`,
+inclusive, --until is not. A session of another machine that shares the [store] is MACHINE/SESSION, as
+nacre sessions list has it: its chains are verified before they are shown.`,
 		Example: "  nacre audit show k3f9ab\n  nacre audit show k3f9ab --kind approval -f\n  nacre audit show --kind call.reject --since 2026-01-02 --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && q.session != "" {
@@ -86,9 +87,12 @@ func filters(c *cobra.Command, allowed ...string) bool {
 }
 
 func (cmd auditCommand) showRecords(ctx context.Context, name, kind string, follow bool) error {
-	id, err := nacre.ParseSessionID(name)
+	machine, id, err := elsewhere(name)
 	if err != nil {
 		return command.UsageOf(err)
+	}
+	if machine != "" && follow {
+		return command.Usage("-f follows a session of this machine; leave it out for what the store has of %s", name)
 	}
 	rt, err := cmd.Open(ctx)
 	if err != nil {
@@ -107,9 +111,12 @@ func (cmd auditCommand) showRecords(ctx context.Context, name, kind string, foll
 		p.Line("%4d  %s  %-14s %s", e.Seq, e.Time.Local().Format("15:04:05"), e.Kind, sentence.Of(e))
 		return nil
 	}
-	if follow {
+	switch {
+	case machine != "":
+		err = assembly.ReadOtherAudit(ctx, rt, machine, id, show)
+	case follow:
 		err = cmd.Follow(ctx, func(ctx context.Context) error { return assembly.FollowAudit(ctx, rt, id, show) })
-	} else {
+	default:
 		err = rt.ReadAudit(id, show)
 	}
 	if err == nil && shown.records > 0 {

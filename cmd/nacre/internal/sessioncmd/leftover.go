@@ -297,6 +297,9 @@ func namesOf(ids []nacre.SessionID) string {
 
 // diskText shows how much room a session's folder takes.
 func diskText(s assembly.ListedSession) string {
+	if s.Machine != "" {
+		return "" // it is on another machine's
+	}
 	text := terminal.Bytes(s.DiskBytes)
 	if !s.DiskWhole {
 		return "> " + text

@@ -29,6 +29,8 @@ type workingSession struct {
 	Questions int `json:"questions"`
 	// Last is the last thing it told, without secrets.
 	Last string `json:"last,omitempty"`
+	// Machine is that of a session of another one, whose id is MACHINE/SESSION then.
+	Machine string `json:"machine,omitempty"`
 }
 
 // PS is nacre ps.
@@ -38,7 +40,8 @@ func (c Commands) PS() *cobra.Command {
 		Use: "ps", Short: "list the sessions that work now, with what they do and ask", Args: command.NoArguments,
 		Long: `Lists the sessions that work now: for how long, how many questions wait for you, and what
 they did last. Sub-agents stand under the session whose agent asked for them. -f goes on and shows each change, until Ctrl-C. nacre sessions list has those
-that are over, too.`,
+that are over, too. Where machines share a [store], those of the others are listed as
+MACHINE/SESSION; what they were asked and did stays on their machine.`,
 		Example: "  nacre ps\n  nacre ps -f",
 		RunE: func(cc *cobra.Command, _ []string) error {
 			rt, err := c.Open(cc.Context())
@@ -48,7 +51,7 @@ that are over, too.`,
 			if follow {
 				return c.Follow(cc.Context(), func(ctx context.Context) error { return c.watchSessions(ctx, rt) })
 			}
-			list, err := working(cc.Context(), rt)
+			list, err := c.working(cc.Context(), rt)
 			if err != nil {
 				return err
 			}
@@ -59,8 +62,8 @@ that are over, too.`,
 	return ps
 }
 
-// working are the sessions that work now, the newest first.
-func working(ctx context.Context, rt *assembly.Runtime) ([]workingSession, error) {
+// working are the sessions that work now, the newest first; those of other machines come last.
+func (c Commands) working(ctx context.Context, rt *assembly.Runtime) ([]workingSession, error) {
 	all, err := rt.Sessions()
 	if err != nil {
 		return nil, err
@@ -78,6 +81,9 @@ func working(ctx context.Context, rt *assembly.Runtime) ([]workingSession, error
 			}
 		}
 		list = append(list, one)
+	}
+	for _, s := range c.others(ctx, rt, true) {
+		list = append(list, workingSession{SessionStatus: statusOf(s), Machine: s.Machine})
 	}
 	return list, nil
 }
@@ -125,7 +131,7 @@ func (c Commands) printWorking(list []workingSession) error {
 func (c Commands) watchSessions(ctx context.Context, rt *assembly.Runtime) error {
 	var shown []byte
 	for {
-		list, err := working(ctx, rt)
+		list, err := c.working(ctx, rt)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ type sessionsCommand Commands
 func (cmd sessionsCommand) command() *cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "list sessions, the newest first", Args: command.NoArguments, Example: "  nacre sessions list",
 		RunE: func(c *cobra.Command, _ []string) error { return cmd.listSessions(c.Context()) }}
-	show := &cobra.Command{Use: "show SESSION", Short: "show one session", Args: command.OneArgument("a session"), Example: "  nacre sessions show k3f9ab",
+	show := &cobra.Command{Use: "show SESSION", Short: "show one session; one of another machine as MACHINE/SESSION", Args: command.OneArgument("a session"), Example: "  nacre sessions show k3f9ab",
 		RunE: func(c *cobra.Command, args []string) error { return cmd.showSession(c.Context(), args[0]) }}
 	stop := &cobra.Command{Use: "stop SESSION", Short: "end everything that runs in a session, at once", Args: command.OneArgument("a session"),
 		Example: "  nacre sessions stop k3f9ab",
@@ -57,6 +57,9 @@ func (cmd sessionsCommand) listSessions(ctx context.Context) error {
 	}
 	Commands(cmd).settleRuns(ctx, rt)
 	list, err := assembly.ListSessions(rt) // with an error, those that can be read
+	for _, s := range Commands(cmd).others(ctx, rt, false) {
+		list = append(list, assembly.ListedSession{SessionStatus: statusOf(s), Machine: s.Machine})
+	}
 	if cmd.JSON {
 		return errors.Join(cmd.PrintJSON(list), err)
 	}
@@ -67,7 +70,7 @@ func (cmd sessionsCommand) listSessions(ctx context.Context) error {
 			work = "not landed"
 		}
 		rows = append(rows, []string{
-			b.name(s.ID), s.Kind, string(s.State), terminal.Seconds(time.Since(s.Started)) + " ago", string(s.Group), work, diskText(s), terminal.Summary(s.Title),
+			b.name(s.ID), s.Kind, string(s.State), ago(s.Started), string(s.Group), work, diskText(s), terminal.Summary(s.Title),
 		})
 	}
 	cmd.Printer(cmd.Stdout).Table([]string{"SESSION", "KIND", "STATE", "STARTED", "GROUP", "WORK", "DISK", "TITLE"}, rows)
@@ -75,7 +78,14 @@ func (cmd sessionsCommand) listSessions(ctx context.Context) error {
 }
 
 func (cmd sessionsCommand) showSession(ctx context.Context, name string) error {
-	id, rt, err := Commands(cmd).session(ctx, name)
+	machine, id, err := elsewhere(name)
+	if err != nil {
+		return command.UsageOf(err)
+	}
+	if machine != "" {
+		return cmd.showOther(ctx, machine, id)
+	}
+	rt, err := cmd.Open(ctx)
 	if err != nil {
 		return err
 	}

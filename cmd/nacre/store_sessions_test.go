@@ -1,0 +1,121 @@
+package main_test
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/database"
+	"github.com/nacre-dev/nacre/internal/dna"
+	"github.com/nacre-dev/nacre/internal/ledger"
+	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/testpeer"
+)
+
+// X-01, X-02, X-06: what works on one machine is listed at another, where its records are shown once they
+// were verified. What was killed, or stands still, is recorded there as lost, once, and its row in the ledger
+// ends; what stood still ends as soon as it goes on.
+func TestSessionsOfAllMachinesAreSeenAtEach(t *testing.T) {
+	t.Parallel()
+	address := testpeer.Postgres(t)
+	one, two := sharing(t, address), sharing(t, address)
+	one.admits(t, two)
+	name, _ := two.machineName(t)
+	killed := two.begin("exec", "-q", "--session", "killed", "--", "sleep", "600")
+	stopped := two.begin("exec", "-q", "--session", "stopped", "--", "sleep", "600")
+	eventually(t, "the sessions at the other machine", func() bool {
+		list := one.nacre("ps").stdout
+		return strings.Contains(list, name+"/killed") && strings.Contains(list, name+"/stopped")
+	})
+	runsIn(t, address, name, "killed")
+	one.nacre("ledger", "list").want(t, 0, "running")
+	one.nacre("sessions", "show", name+"/stopped").want(t, 0, "running", name)
+	one.nacre("audit", "show", name+"/stopped").want(t, 0, "session.open", "sandbox.start")
+	check(t, killed.Process.Kill())
+	check(t, stopped.Process.Signal(syscall.SIGSTOP))
+	eventually(t, "that they are lost", func() bool {
+		return strings.Count(one.nacre("sessions", "list").stdout, "node_lost") == 2
+	})
+	one.nacre("ps").want(t, 0, "nothing works now")
+	one.nacre("ledger", "list").want(t, 0, "interrupted")
+	one.nacre("sessions", "list").want(t, 0)
+	if told := one.nacre("audit", "show", "--kind", "session.close", "--outcome", "node_lost").stdout; strings.Count(told, "did not hear of its process") != 2 {
+		t.Errorf("that two sessions are lost is to be recorded once each:\n%s", told)
+	}
+	check(t, stopped.Process.Signal(syscall.SIGCONT))
+	finish(t, stopped).want(t, 1, "took it for lost")
+	one.nacre("sessions", "show", name+"/stopped").want(t, 0, "node_lost")
+
+	pool, err := pgxpool.New(t.Context(), address)
+	check(t, err)
+	defer pool.Close()
+	for session, change := range map[string]string{
+		"killed":  `UPDATE nacre_chain_line SET lines = set_byte(lines, 99, get_byte(lines, 99) # 1) WHERE chain = 'killed.1'`,
+		"stopped": `DELETE FROM nacre_chain WHERE chain = 'stopped.1'`,
+	} {
+		_, err := pool.Exec(t.Context(), change)
+		check(t, err)
+		one.nacre("audit", "show", name+"/"+session).want(t, 1, "nothing is shown", "does not hold")
+	}
+	one.nacre("audit", "show", name+"/nobody").want(t, 1, "no such session")
+}
+
+// runsIn is a row of the ledger that says of an agent that it works in a session of a machine.
+func runsIn(t *testing.T, address, machine, session string) {
+	t.Helper()
+	store := database.NewStore(func() string { return address }, "acme")
+	defer store.Close()
+	l, err := ledger.OpenOn(t.Context(), store, registry.MachineID(machine), time.Now)
+	check(t, err)
+	task := atom.Task{Parameters: atom.Parameters{Role: "edit-local", AgentID: "a1", Whitelist: []string{"a/**"}}, Body: "do it\n"}
+	check(t, l.Begin(t.Context(), ledger.Start{
+		ID: "a1", Role: "edit-local", Branch: "nacre/x", Session: session, Task: task.Canonical(), SpecSHA: task.SpecSHA(), Prompt: "You MUST.\n",
+		DNA: dna.Compose(task, nil, [4]byte{1}).String(), Anchor: ledger.Anchor{Chain: "c", Hash: strings.Repeat("ab", 32)},
+	}))
+	check(t, l.Close())
+}
+
+// X-08: how much a session and a call of a tool ask of the store is known, and stays so: `make bench-cluster`
+// prints it for docs/scale.md. What comes by time alone, the renewal of a lease, is left out.
+func TestStatementsOfASession(t *testing.T) {
+	t.Parallel()
+	address := testpeer.Postgres(t, "log_statement=all")
+	one := sharing(t, address)
+	one.admits(t)
+	at, err := url.Parse(address)
+	check(t, err)
+	said := func(args ...string) int {
+		before := statements(t, at.Query().Get("host"))
+		one.nacre(append([]string{"exec", "-q", "--"}, args...)...).want(t, 0)
+		return statements(t, at.Query().Get("host")) - before
+	}
+	reminder := []string{"ipc", "create_reminder", `{"title":"pay","list":"Work"}`}
+	said(reminder...) // which makes the tables
+	session := said("true")
+	call := said(reminder...) - session
+	t.Logf("\n| `nacre exec true` | a call of a tool more |\n|---|---|\n| %d statements | %d statements |", session, call)
+	if session < 5 || session > 20 || call < 3 || call > 20 {
+		t.Errorf("a session is %d statements, and a call %d more", session, call)
+	}
+}
+
+// statements counts those that a server was told, but for renewals of leases.
+func statements(t *testing.T, folder string) (n int) {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(folder, "log"))
+	check(t, err)
+	for line := range strings.Lines(string(log)) {
+		told := strings.Contains(line, "LOG:  statement: ") || strings.Contains(line, "LOG:  execute ")
+		if told && !strings.Contains(line, "UPDATE nacre_node SET until") {
+			n++
+		}
+	}
+	return n
+}
