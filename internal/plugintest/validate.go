@@ -189,8 +189,25 @@ func (v *validator) tools(m plugin.Manifest) {
 				}
 			}
 		}
+		v.kinds(key, t, compiled)
 		if len(samples(t)) == 0 {
 			v.warn(manifestFile, key+".arguments_schema", `add "examples": [{…}] to the schema`, "tool %s: no arguments that fit could be made up, so nacre plugin test will not call it", t.Name)
+		}
+	}
+}
+
+// kinds wants each sink's kind to be one that a value of its argument can have.
+func (v *validator) kinds(key string, t plugin.ToolSpec, compiled *schema.Schema) {
+	for _, sink := range t.Sinks {
+		kind, types := t.Kinds[sink], compiled.Types(sink)
+		fits := []string{"string"}
+		switch kind {
+		case nacre.KindAmount, nacre.KindID, nacre.KindAccount:
+			fits = append(fits, "integer", "number")
+		}
+		if kind != "" && len(types) > 0 && !slices.ContainsFunc(types, func(typ string) bool { return slices.Contains(fits, typ) }) {
+			v.wrong(manifestFile, key+".sinks", "correct the kind or the type", "tool %s: the argument %.80q is of type %s, and no value of that is of kind %s",
+				t.Name, sink, strings.Join(types, " or "), kind)
 		}
 	}
 }

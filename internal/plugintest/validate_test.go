@@ -82,6 +82,8 @@ func TestValidate(t *testing.T) {
 		"arguments nobody guards": {"notes", `"name":"mine"`, `"name":"mine","sinks":["a.b"]`, "no argument \"a.b\""},
 		"a change without sinks":  {"notes", `"READ"`, `"WRITE"`, "has no sinks"},
 		"a kind that is none":     {"notes", `"name":"mine"`, `"name":"mine","sinks":{"a":"mail"}`, "use email"},
+		"a kind that fits":        {"notes", `"name":"mine"`, `"name":"mine","sinks":{"a":"amount"}`, ""},
+		"a kind of no number":     {"notes", `"name":"mine"`, `"name":"mine","sinks":{"a":"email"}`, "\"a\" is of type integer, and no value of that is of kind email"},
 		"text that is none":       {"notes", `"name":"mine"`, `"name":"mine","text":["b"]`, "not a property"},
 		"nothing provided":        {"notes", good, `{"description":"d","version":"1.0.0","handler":["sh"]}`, "gives nobody anything"},
 		"a pattern that is hard":  {"notes", `{"type":"integer","default":1}`, `{"type":"string","pattern":"^q{7}-[xyz]{9}$"}},"required":["a"]`, "examples"},

@@ -59,14 +59,35 @@ func (s *Schema) Warnings() []string { return slices.Clone(s.warnings) }
 
 // Has reports whether there is an argument at a dotted path. The elements of a
 // list stand for it: "to.address" is that of each element of the list "to".
-func (s *Schema) Has(path string) bool {
+func (s *Schema) Has(path string) bool { return s.at(path) != nil }
+
+func (s *Schema) at(path string) *rules {
 	at := s.whole
 	for name := range strings.SplitSeq(path, ".") {
 		if at = argument(at, name); at == nil {
-			return false
+			return nil
 		}
 	}
-	return true
+	return at
+}
+
+// Types are those of JSON that the argument at a dotted path may have, or each element where that is a
+// list; none where the schema does not say.
+func (s *Schema) Types(path string) []string {
+	at := s.at(path)
+	for range maxSchemaDepth {
+		switch {
+		case at == nil:
+			return nil
+		case at.ref != nil:
+			at = at.ref
+		case at.array.items != nil:
+			at = at.array.items
+		default:
+			return slices.Clone(at.kinds)
+		}
+	}
+	return nil
 }
 
 // maxChoices is how many values of an argument are few.
@@ -86,14 +107,11 @@ func (s *Schema) Choices(paths []string) map[string][]string {
 }
 
 func (s *Schema) choices(path string) []string {
-	at := s.whole
-	for name := range strings.SplitSeq(path, ".") {
-		if at = argument(at, name); at == nil {
-			return nil
-		}
-	}
+	at := s.at(path)
 	for range maxSchemaDepth {
 		switch {
+		case at == nil:
+			return nil
 		case len(at.values) == 1:
 			return textsOf(at.values[0].shown)
 		case at.ref != nil:
