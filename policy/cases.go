@@ -120,24 +120,34 @@ func ParseRequest(name string, data []byte) (Request, error) {
 	return file{name}.request(tree)
 }
 
+// capabilityForm is a capability as a person writes it in a request.
+type capabilityForm struct {
+	Capability    nacre.CapabilityID `json:"capability"`
+	Tool          nacre.ToolName     `json:"tool"`
+	Safety        *nacre.SafetyClass `json:"safety_class"`
+	Sensitivity   nacre.Sensitivity  `json:"sensitivity"`
+	HighRisk      bool               `json:"high_risk"`
+	Behavioural   bool               `json:"behavioural"`
+	Sinks         []string           `json:"sinks"`
+	AllowedFields []string           `json:"allowed_fields"`
+}
+
+// principalForm is a principal as a person writes it in a request.
+type principalForm struct {
+	Principal     string            `json:"principal"`
+	Group         nacre.Group       `json:"group"`
+	Roles         []string          `json:"roles"`
+	Attributes    map[string]string `json:"attributes"`
+	Justification string            `json:"justification"`
+	Intent        string            `json:"intent"`
+	Scope         map[string]string `json:"scope"`
+	Channel       string            `json:"channel"`
+}
+
 // requestForm is a request as a person writes it.
 type requestForm struct {
-	Capability    nacre.CapabilityID          `json:"capability"`
-	Tool          nacre.ToolName              `json:"tool"`
-	Safety        *nacre.SafetyClass          `json:"safety_class"`
-	Sensitivity   nacre.Sensitivity           `json:"sensitivity"`
-	HighRisk      bool                        `json:"high_risk"`
-	Behavioural   bool                        `json:"behavioural"`
-	Sinks         []string                    `json:"sinks"`
-	AllowedFields []string                    `json:"allowed_fields"`
-	Principal     string                      `json:"principal"`
-	Group         nacre.Group                 `json:"group"`
-	Roles         []string                    `json:"roles"`
-	Attributes    map[string]string           `json:"attributes"`
-	Justification string                      `json:"justification"`
-	Intent        string                      `json:"intent"`
-	Scope         map[string]string           `json:"scope"`
-	Channel       string                      `json:"channel"`
+	capabilityForm
+	principalForm
 	Taint         bool                        `json:"taint"`
 	ReadUntrusted bool                        `json:"read_untrusted"`
 	Provenance    map[string]nacre.Provenance `json:"provenance"`
@@ -162,7 +172,7 @@ func (f file) request(n *node) (Request, error) {
 	if asked := n.table["constraints"]; asked != nil && asked.table["max_rows"] != nil {
 		asked.table["max_rows"].round()
 	}
-	form := requestForm{Sensitivity: nacre.SensitiveNone}
+	form := requestForm{capabilityForm: capabilityForm{Sensitivity: nacre.SensitiveNone}}
 	for _, key := range n.keys() {
 		raw, err := n.table[key].json()
 		if err != nil {

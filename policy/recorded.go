@@ -27,21 +27,16 @@ const (
 // attributes, which are there by digest. It is the member "request" of the
 // detail of call.begin, call.reject and call.dry_run.
 type Recorded struct {
-	Tool          nacre.ToolName     `json:"tool"`
-	Capability    nacre.CapabilityID `json:"capability"`
-	Safety        nacre.SafetyClass  `json:"safety_class"`
-	Sensitivity   nacre.Sensitivity  `json:"sensitivity"`
-	HighRisk      bool               `json:"high_risk,omitempty"`
-	Behavioural   bool               `json:"behavioural,omitempty"`
-	Principal     string             `json:"principal,omitempty"`
-	Group         nacre.Group        `json:"group,omitempty"`
-	Roles         []string           `json:"roles,omitempty"`
-	Attributes    map[string]Digest  `json:"attributes,omitempty"`
-	Intent        string             `json:"intent,omitempty"`
-	Scope         map[string]string  `json:"scope,omitempty"`
-	Channel       string             `json:"channel,omitempty"`
-	Tainted       bool               `json:"tainted,omitempty"`
-	ReadUntrusted bool               `json:"read_untrusted,omitempty"`
+	RecordedCapability
+	Principal     string            `json:"principal,omitempty"`
+	Group         nacre.Group       `json:"group,omitempty"`
+	Roles         []string          `json:"roles,omitempty"`
+	Attributes    map[string]Digest `json:"attributes,omitempty"`
+	Intent        string            `json:"intent,omitempty"`
+	Scope         map[string]string `json:"scope,omitempty"`
+	Channel       string            `json:"channel,omitempty"`
+	Tainted       bool              `json:"tainted,omitempty"`
+	ReadUntrusted bool              `json:"read_untrusted,omitempty"`
 	// Provenance is that of each sink value, by its path.
 	Provenance map[string]nacre.Provenance `json:"provenance,omitempty"`
 	// Justification is the length of the operator's words, in code points.
@@ -53,6 +48,16 @@ type Recorded struct {
 	Partial bool `json:"partial,omitempty"`
 	// AllowedFields are the capability's, which the default rules look at.
 	AllowedFields []string `json:"allowed_fields,omitempty"`
+}
+
+// RecordedCapability is what a record keeps of the capability that a request is for.
+type RecordedCapability struct {
+	Tool        nacre.ToolName     `json:"tool"`
+	Capability  nacre.CapabilityID `json:"capability"`
+	Safety      nacre.SafetyClass  `json:"safety_class"`
+	Sensitivity nacre.Sensitivity  `json:"sensitivity"`
+	HighRisk    bool               `json:"high_risk,omitempty"`
+	Behavioural bool               `json:"behavioural,omitempty"`
 }
 
 // Digest is what is kept of a value: 16 bytes of SHA-256 in hex, with a ~
@@ -70,8 +75,10 @@ func RecordedOf(r Request) Recorded {
 	s := subject{request: &r}
 	c, p := &r.Capability, &r.Principal
 	rec := Recorded{
-		Tool: c.Tool, Capability: c.ID, Safety: c.Safety, Sensitivity: c.Sensitivity, HighRisk: c.HighRisk,
-		Behavioural: c.Behavioural, Principal: p.ID, Group: p.Group, Intent: p.Intent, Channel: p.Channel,
+		RecordedCapability: RecordedCapability{
+			Tool: c.Tool, Capability: c.ID, Safety: c.Safety, Sensitivity: c.Sensitivity, HighRisk: c.HighRisk, Behavioural: c.Behavioural,
+		},
+		Principal: p.ID, Group: p.Group, Intent: p.Intent, Channel: p.Channel,
 		Tainted: r.Tainted, ReadUntrusted: r.untrusted(), Justification: justificationOf(*p),
 	}
 	rec.Roles, rec.AllowedFields = rec.some(p.Roles), rec.some(c.AllowedFields)

@@ -92,6 +92,19 @@ func (s Severity) String() string {
 	return severityNames[s]
 }
 
+// Callable is what may be called under an atom.
+type Callable struct {
+	// Forbidden are patterns of commands that may not be called.
+	Forbidden []string
+	// Denied are tools that may not be called.
+	Denied []string
+	// Tools are the only tools that may be called; empty means no such limit.
+	Tools []string
+	// Commands are patterns of the only commands that may be called, for the
+	// gate bash-allowlist.
+	Commands []string
+}
+
 // Atom is one restriction with all its layers. An atom is read by a Library;
 // the zero value is none.
 type Atom struct {
@@ -103,19 +116,11 @@ type Atom struct {
 	Text string
 	// Accepts are the task's keys that parameterise the atom.
 	Accepts []string
-	// Forbidden are patterns of commands that may not be called.
-	Forbidden []string
-	// Denied are tools that may not be called.
-	Denied []string
-	// Tools are the only tools that may be called; empty means no such limit.
-	Tools []string
-	// Commands are patterns of the only commands that may be called, for the
-	// gate bash-allowlist.
-	Commands []string
-	Gate     Gate
-	OS       OS
-	Verify   Verifier
-	Lineage  Lineage
+	Callable
+	Gate    Gate
+	OS      OS
+	Verify  Verifier
+	Lineage Lineage
 	// BuiltIn says that the atom ships with nacre.
 	BuiltIn bool
 

@@ -83,8 +83,8 @@ func parse(id ID, source []byte) (Atom, string, error) {
 	}
 	a := Atom{
 		ID: id, Version: c.Version, Description: c.Description, Rationale: c.Rationale, Accepts: f.Parameterized.Accepts,
-		Forbidden: f.Restricts.ToolPatterns, Denied: f.Restricts.ToolsDenied, Tools: f.Tools.Allowed, Commands: f.Tools.BashPatterns,
-		Lineage: Lineage(f.Lineage), source: source,
+		Callable: Callable{Forbidden: f.Restricts.ToolPatterns, Denied: f.Restricts.ToolsDenied, Tools: f.Tools.Allowed, Commands: f.Tools.BashPatterns},
+		Lineage:  Lineage(f.Lineage), source: source,
 		OS: OS{Confined: meta.IsDefined("os", "writable"), Writable: f.OS.Writable, ReadOnly: f.OS.ReadOnly, HidePrograms: f.OS.HidePrograms, Unless: f.OS.Unless},
 	}
 	for _, read := range []func(file) error{a.readGate, a.readVerifier, a.readLists} {

@@ -190,25 +190,30 @@ type Landing struct {
 	Anchor  Anchor
 }
 
+// Thought is what a run's model was, and what it took: millionths of a dollar, and tokens.
+type Thought struct {
+	Cost      int64  `json:"cost_microusd"`
+	TokensIn  int64  `json:"tokens_in"`
+	TokensOut int64  `json:"tokens_out"`
+	Provider  string `json:"provider,omitempty"`
+	Model     string `json:"model,omitempty"`
+}
+
 // Run is one row.
 type Run struct {
-	ID        string  `json:"id"`
-	Parent    string  `json:"parent,omitempty"`
-	Role      string  `json:"role"`
-	Branch    string  `json:"branch,omitempty"`
-	Session   string  `json:"session,omitempty"`
-	SpecSHA   string  `json:"spec_sha"`
-	DNA       string  `json:"dna"`
-	Status    Status  `json:"status"`
-	Started   string  `json:"started"`
-	Finished  string  `json:"finished,omitempty"`
-	Summary   string  `json:"summary,omitempty"`
-	Cost      int64   `json:"cost_microusd"`
-	TokensIn  int64   `json:"tokens_in"`
-	TokensOut int64   `json:"tokens_out"`
-	Provider  string  `json:"provider,omitempty"`
-	Model     string  `json:"model,omitempty"`
-	Outcome   Outcome `json:"outcome"`
+	ID       string `json:"id"`
+	Parent   string `json:"parent,omitempty"`
+	Role     string `json:"role"`
+	Branch   string `json:"branch,omitempty"`
+	Session  string `json:"session,omitempty"`
+	SpecSHA  string `json:"spec_sha"`
+	DNA      string `json:"dna"`
+	Status   Status `json:"status"`
+	Started  string `json:"started"`
+	Finished string `json:"finished,omitempty"`
+	Summary  string `json:"summary,omitempty"`
+	Thought
+	Outcome Outcome `json:"outcome"`
 
 	seq, parentSeq int64
 }

@@ -33,6 +33,18 @@ const (
 	NoIsolation = "none"
 )
 
+// Callable is what agents in a role may call.
+type Callable struct {
+	// Allowed are the only tools that may be called; nil means that the file
+	// does not say. Denied are tools that may not.
+	Allowed, Denied []string
+	// RelaxableTools are tools that a child may add to Allowed.
+	RelaxableTools []string
+	// Commands are patterns of the only shell commands that may be called;
+	// nil means that the file does not say.
+	Commands []string
+}
+
 // Role is one role's own file, before what it extends is put under it.
 type Role struct {
 	Name, DisplayName, Description string
@@ -43,14 +55,7 @@ type Role struct {
 	Required, Relaxes, Relaxable []string
 	// Spawnable says that agents may be started in it.
 	Spawnable bool
-	// Allowed are the only tools that may be called; nil means that the file
-	// does not say. Denied are tools that may not.
-	Allowed, Denied []string
-	// RelaxableTools are tools that a child may add to Allowed.
-	RelaxableTools []string
-	// Commands are patterns of the only shell commands that may be called;
-	// nil means that the file does not say.
-	Commands []string
+	Callable
 	// Escalation, SubagentType and Isolation are empty where the file does
 	// not say.
 	Escalation, SubagentType, Isolation string
@@ -108,7 +113,7 @@ func parse(name string, source []byte) (Role, error) {
 		SubagentType: f.Role.SubagentType, Isolation: f.Role.Isolation,
 		Spawnable: true, saysSpawnable: meta.IsDefined("role", "spawnable"),
 		Extends: f.Capabilities.Extends, Required: f.Capabilities.Required, Relaxes: f.Capabilities.Relaxes, Relaxable: f.Capabilities.Relaxable,
-		Denied: f.Tools.Denied, RelaxableTools: f.Tools.Relaxable, Escalation: f.Escalation.Policy,
+		Callable: Callable{Denied: f.Tools.Denied, RelaxableTools: f.Tools.Relaxable}, Escalation: f.Escalation.Policy,
 	}
 	if r.saysSpawnable {
 		r.Spawnable = f.Role.Spawnable

@@ -115,10 +115,7 @@ type Effort struct {
 type Report struct {
 	Session nacre.SessionID `json:"session"`
 	nacre.RunResult
-	// Agent, Role and DNA name the task of the substrate; empty for other runs.
-	Agent string `json:"agent,omitempty"`
-	Role  string `json:"role,omitempty"`
-	DNA   string `json:"dna,omitempty"`
+	Ordered
 	// Failed are the atoms that did not hold, with what was found; empty where
 	// all did, and missing where none was judged (S-14).
 	Failed []AtomFailure `json:"failed,omitzero"`
@@ -131,14 +128,27 @@ type Report struct {
 	Receipt string `json:"receipt,omitempty"`
 	Leavings
 	Duration time.Duration `json:"duration_ns"`
-	Denied   int           `json:"denied"`
-	Asked    int           `json:"asked"`
-	Redacted int           `json:"redacted"`
+	Counted
 	Taped
 	// Children says what came of each sub-agent, by its session.
 	Children map[string]string `json:"children,omitempty"`
 	// Kernel are the counters of this opening's kernel (K-23).
 	Kernel kernel.Stats `json:"kernel"`
+}
+
+// Ordered names the task of the substrate that a run carried out; empty for other runs.
+type Ordered struct {
+	Agent string `json:"agent,omitempty"`
+	Role  string `json:"role,omitempty"`
+	DNA   string `json:"dna,omitempty"`
+}
+
+// Counted is how many calls the records of a run's session say were denied and asked about, and
+// how many secrets were taken out.
+type Counted struct {
+	Denied   int `json:"denied"`
+	Asked    int `json:"asked"`
+	Redacted int `json:"redacted"`
 }
 
 // Taped is the recording of a run.
