@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 
 	"github.com/nacre-dev/nacre/internal/disk"
@@ -74,6 +73,7 @@ func Unpack(from io.Reader, dir string) (chains []string, err error) {
 	if line, err := headerLine(r); err != nil || line != Begin {
 		return nil, ErrBroken
 	}
+	known := map[string]bool{}
 	for range maxFiles {
 		line, err := headerLine(r)
 		if err != nil {
@@ -89,7 +89,8 @@ func Unpack(from io.Reader, dir string) (chains []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(chains, chain) {
+		if !known[chain] {
+			known[chain] = true
 			chains = append(chains, chain)
 		}
 	}
