@@ -201,8 +201,7 @@ func (v *validator) kinds(key string, t plugin.ToolSpec, compiled *schema.Schema
 	for _, sink := range t.Sinks {
 		kind, types := t.Kinds[sink], compiled.Types(sink)
 		fits := []string{"string"}
-		switch kind {
-		case nacre.KindAmount, nacre.KindID, nacre.KindAccount:
+		if kind == nacre.KindAmount || kind == nacre.KindID || kind == nacre.KindAccount {
 			fits = append(fits, "integer", "number")
 		}
 		if kind != "" && len(types) > 0 && !slices.ContainsFunc(types, func(typ string) bool { return slices.Contains(fits, typ) }) {
