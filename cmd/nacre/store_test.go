@@ -251,5 +251,4 @@ func TestTheStoreIsLookedAfter(t *testing.T) {
 	away := sharing(t, "postgres://nacre@/x?host=/nonexistent")
 	away.nacre("store", "verify").want(t, 1, "does not answer")
 	has(t, away.nacre("doctor", "--no-turns").stdout, "does not answer")
-	install(t).nacre("store", "verify").want(t, 1, "no [store]")
 }

@@ -416,7 +416,7 @@ func TestACardIsTakenFromWhoeverMayNotAnswerAnyMore(t *testing.T) {
 	until(t, "the end of the card", func() bool { return b.count("editMessageText 42: ") == 1 })
 	has(t, b.heard(), "editMessageText 42: A question was shown here.\nIt is not yours to answer any more.")
 	b.presses(42, old[0])
-	until(t, "that a stranger is told nothing", func() bool { return b.count("alert false: ") == 1 })
+	until(t, "the press of a stranger, who is told nothing", func() bool { return strings.Contains(i.records("asks"), `"reason":"stranger"`) })
 	i.config(with)
 	until(t, "another card", func() bool { return b.count("sendMessage 42: ") == 2 })
 	b.presses(42, old[0])
