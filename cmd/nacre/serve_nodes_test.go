@@ -154,11 +154,15 @@ func (n *clusterNode) heardOf(words []string) (begun int) {
 	return begun
 }
 
-// overs waits until a node learns that it is over, and ends.
+// overs waits until a node learns that it is over, and ends. One that was cut off for longer than a record
+// may wait for the store has ended before, for that reason.
 func (c *cluster) overs(n *clusterNode) {
 	c.t.Helper()
 	n.now.code = 1
-	until(c.t, n.name+" to learn that it is over", func() bool { return strings.Contains(n.now.said(), "other nodes declared this node over") })
+	until(c.t, n.name+" to learn that it is over", func() bool {
+		said := n.now.said()
+		return strings.Contains(said, "other nodes declared this node over") || strings.Contains(said, "can no longer be written")
+	})
 	n.now.stop()
 }
 
