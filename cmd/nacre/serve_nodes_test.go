@@ -3,6 +3,7 @@ package main_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -154,14 +155,19 @@ func (n *clusterNode) heardOf(words []string) (begun int) {
 	return begun
 }
 
-// overs waits until a node learns that it is over, and ends. One that was cut off for longer than a record
-// may wait for the store has ended before, for that reason.
-func (c *cluster) overs(n *clusterNode) {
+// isOver is what a node says at its end that others declared over, and isAlone what one says that was cut off
+// for longer than a record may wait for the store.
+const (
+	isOver  = "other nodes declared this node over"
+	isAlone = "can no longer be written: [store]: the database does not answer"
+)
+
+// overs waits until a node that is over says one of the reasons, and ends.
+func (c *cluster) overs(n *clusterNode, reasons ...string) {
 	c.t.Helper()
 	n.now.code = 1
 	until(c.t, n.name+" to learn that it is over", func() bool {
-		said := n.now.said()
-		return strings.Contains(said, "other nodes declared this node over") || strings.Contains(said, "can no longer be written")
+		return slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(n.now.said(), reason) })
 	})
 	n.now.stop()
 }
@@ -273,11 +279,11 @@ func TestNodesCarryOnEachOthersMessages(t *testing.T) {
 		if err := two.now.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		c.overs(two)
+		c.overs(two, isOver)
 	})
 	c.fails(three, "cut off", words[6:], three.wire.Cut, func() {
 		three.wire.Heal()
-		c.overs(three)
+		c.overs(three, isOver, isAlone)
 	})
 	c.check(words)
 	c.ticks()
@@ -399,7 +405,7 @@ func TestAChannelThatMayRunOnceMoves(t *testing.T) {
 	if err := one.now.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	c.overs(one)
+	c.overs(one, isOver)
 	one.starts()
 	until(t, "one to serve again", func() bool { return strings.Contains(one.now.said(), "plugin.ready") })
 	leaves(one, "ada:plums")

@@ -34,11 +34,8 @@ func (c Commands) others(ctx context.Context, rt *assembly.Runtime, working bool
 	return list
 }
 
-func (cmd sessionsCommand) showOther(ctx context.Context, machine string, id nacre.SessionID) error {
-	rt, err := cmd.Open(ctx)
-	if err != nil {
-		return err
-	}
+// showOther shows a session of another machine.
+func (cmd sessionsCommand) showOther(ctx context.Context, rt *assembly.Runtime, machine string, id nacre.SessionID) error {
 	s, err := assembly.OtherSession(ctx, rt, machine, id)
 	if err != nil {
 		return err

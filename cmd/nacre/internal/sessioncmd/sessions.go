@@ -82,12 +82,12 @@ func (cmd sessionsCommand) showSession(ctx context.Context, name string) error {
 	if err != nil {
 		return command.UsageOf(err)
 	}
-	if machine != "" {
-		return cmd.showOther(ctx, machine, id)
-	}
 	rt, err := cmd.Open(ctx)
 	if err != nil {
 		return err
+	}
+	if machine != "" {
+		return cmd.showOther(ctx, rt, machine, id)
 	}
 	s, err := rt.Session(id)
 	if err != nil {
