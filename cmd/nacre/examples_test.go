@@ -18,6 +18,8 @@ import (
 func TestTheTeamsExampleCanBeUsed(t *testing.T) {
 	t.Parallel()
 	i := install(t)
+	i.config(page(t, "examples/serve/config.toml")) // M-62
+	i.nacre("config", "check").want(t, 0, "can be used")
 	i.config(page(t, "examples/team/config.toml"))
 	i.nacre("config", "check").want(t, 0, "can be used")
 	i.nacre("operators", "list").want(t, 0, "ada", "slack:T012AB3CD:U012AB3CD", "bob", "support")

@@ -32,6 +32,7 @@ exec 3>"$3/pipe"
 while ! grep -q begun "$3/said" && kill -0 $one; do sleep 0.05; done
 fill "$1"; echo >&3; wait $one; echo "exit $?"; cat "$3/said"
 say begins; "$2" exec -q -- echo never; echo "exit $?"
+say installs; XDG_STATE_HOME="$1/another" "$2" exec -q -- echo never; echo "exit $?"
 say lists; "$2" sessions list
 say serves; "$2" serve; echo "exit $?"
 say verifies; "$2" doctor | grep disk
@@ -56,6 +57,7 @@ say with room; "$2" exec -q -- ipc list_reminders '{"list":"Work"}'; echo "exit 
 	hasNo(t, parts["at work"], "R-41")          // the last page of a file may have room for some
 	has(t, parts["begins"], "exit 125", "disk") // it is full, or wants room on it: whatever met that first
 	hasNo(t, parts["begins"], "never\n")
+	has(t, parts["installs"], "exit 125", "with room on its disk, or set XDG_STATE_HOME")
 	has(t, parts["serves"], "exit 3")
 	if !strings.Contains(parts["serves"], "the disk is full") { // a database says so, where it is met before the chain
 		has(t, parts["serves"], "with room on its disk")

@@ -58,5 +58,5 @@ func TestWhatCannotBeProved(t *testing.T) { // U-41
 	i.config("[sandbox]\nbackend = \"docker\"\nimage = \"sha256:" + strings.Repeat("0", 64) + "\"\nsocket = \"" + i.work + "/none.sock\"\n")
 	r := i.nacre("doctor", "--prove")
 	r.want(t, 3, "sandbox cannot start")
-	has(t, r.stdout, " not tried: no sandbox starts here\n", "egress that cannot be recorded     blocked")
+	has(t, r.stdout, " not tried: no sandbox starts here\n", "egress that cannot be recorded     blocked", "a policy.toml that was cut off     not tried", " 0 unproven\n")
 }

@@ -73,6 +73,15 @@ func (inst *Installation) openBackend(stateDir string, ahead bool) (sandbox.Back
 	return box, nil
 }
 
+// Sandboxes says how they are started, also to a nacre that has another home.
+func (inst *Installation) Sandboxes() config.Sandbox {
+	c := inst.Config.Sandbox
+	if c.Backend == container.Podman && c.Socket == "" {
+		c.Socket = container.DefaultSocket(c.Backend)
+	}
+	return c
+}
+
 // openPods opens what claims pods: a program of its own, which is installed beside this
 // one or in the PATH.
 func openPods(inst *Installation, stateDir string) (sandbox.Backend, error) {
@@ -81,7 +90,7 @@ func openPods(inst *Installation, stateDir string) (sandbox.Backend, error) {
 	if filepath.Base(program) != sandbox.PodProgram {
 		var err error
 		if program, err = exec.LookPath(sandbox.PodProgram); err != nil {
-			return nil, &NotReady{What: "the k8s sandbox cannot start", Err: err, Next: "build nacre-k8s with make k8s, and put it beside nacre or into the PATH (docs/kubernetes.md)"}
+			return nil, &NotReady{What: "the k8s sandbox cannot start", Err: err, Next: "install the package nacre-k8s of the same release (docs/kubernetes.md)"}
 		}
 	}
 	box, err := sandbox.OpenPods(context.Background(), sandbox.PodOptions{

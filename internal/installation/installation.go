@@ -124,8 +124,11 @@ func Open(_ context.Context, o Options) (*Installation, error) {
 // noKeys says why a file of the folder of keys cannot be used.
 func (inst *Installation) noKeys(what string, err error) error {
 	missing := &NotReady{What: what, Err: err}
-	if errors.Is(err, fs.ErrPermission) {
-		missing.Next = "give " + inst.Registry.Paths().Keys() + " and what is in it back to the one who runs nacre (chown, chmod u+rw)"
+	switch keys := inst.Registry.Paths().Keys(); {
+	case errors.Is(err, fs.ErrPermission):
+		missing.Next = "give " + keys + " and what is in it back to the one who runs nacre (chown, chmod u+rw)"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EROFS):
+		missing.Next = "make " + keys + " writable, with room on its disk, or set XDG_STATE_HOME"
 	}
 	return missing
 }

@@ -2,6 +2,7 @@ package prove
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/sandbox/probe"
 )
 
 const (
@@ -18,6 +24,8 @@ const (
 	failOpen = "fail open"
 	// brokenTime is how long the program has in one of them.
 	brokenTime = 30 * time.Second
+	// configPath is where an installation's configuration lies, below its home.
+	configPath = ".config/nacre/config.toml"
 )
 
 // breakage is a way to break an installation.
@@ -31,32 +39,45 @@ type breakage struct {
 }
 
 // breakages are parts of an installation without which nothing may go on as if they
-// were there.
-func breakages() []breakage {
+// were there. whole is the config.toml of one that works.
+func breakages(whole string) []breakage {
 	write := func(path, text string) func(home) error {
 		return func(h home) error { return put(filepath.Join(h.dir, path), text) }
 	}
 	return []breakage{
-		{name: "a config.toml with an unknown key", do: write(".config/nacre/config.toml", "egres = \"all\"\n")},
-		{name: "a config.toml that was cut off", do: write(".config/nacre/config.toml", "[egress\n")},
+		{name: "a config.toml with an unknown key", do: write(configPath, "egres = \"all\"\n"+whole)},
+		{name: "a config.toml that was cut off", do: write(configPath, whole+"[egress\n")},
 		{name: "a policy.toml that was cut off", do: write(".config/nacre/policy.toml", "[[rules\n")},
-		{name: "a container engine that is away", do: write(".config/nacre/config.toml", "[sandbox]\nbackend = \"docker\"\nimage = \"sha256:"+strings.Repeat("0", 64)+"\"\nsocket = \"/nowhere/docker.sock\"\n")},
+		{name: "a container engine that is away", do: write(configPath, "[sandbox]\nbackend = \"docker\"\nimage = \"sha256:"+strings.Repeat("0", 64)+"\"\nsocket = \"/nowhere/docker.sock\"\n")},
 		{name: "no room for state and audit", do: write(".local/state/nacre", "a file\n")},
 		{name: "an audit record that was changed", do: home.forge, used: true, args: []string{"audit", "verify"}},
 	}
 }
 
-// Broken runs the program as a person would, each time in a home of its own in which
-// one part of the installation is broken. It must refuse to work there, and works
-// where nothing is broken.
-func Broken(ctx context.Context, program string) (rows []Row, err error) {
+// ofBreakages are the rows of all of them.
+func ofBreakages() []probe.Probe {
+	var probes []probe.Probe
+	for _, b := range breakages("") {
+		probes = append(probes, probe.Probe{Class: failOpen, Name: b.name})
+	}
+	return probes
+}
+
+// Broken runs the program as a person would, with the person's sandboxes, each time in a
+// home of its own in which one part of the installation is broken. It must refuse to work
+// there, and works where nothing is broken.
+func Broken(ctx context.Context, program string, sandboxes config.Sandbox) (rows []Row, err error) {
+	var whole strings.Builder
+	if err := toml.NewEncoder(&whole).Encode(map[string]config.Sandbox{"sandbox": sandboxes}); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "prove")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	for i, b := range breakages() {
-		row, err := b.try(ctx, program, filepath.Join(dir, fmt.Sprint(i)))
+	for i, b := range breakages(whole.String()) {
+		row, err := b.try(ctx, program, whole.String(), filepath.Join(dir, fmt.Sprint(i)))
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", b.name, err)
 		}
@@ -65,9 +86,14 @@ func Broken(ctx context.Context, program string) (rows []Row, err error) {
 	return rows, nil
 }
 
-func (b breakage) try(ctx context.Context, program, dir string) (Row, error) {
+func (b breakage) try(ctx context.Context, program, text, dir string) (Row, error) {
 	row := Row{Class: failOpen, Probe: b.name, Outcome: Blocked, Control: "escaped: it works where nothing is broken"}
 	whole, broken := home{program, filepath.Join(dir, "whole")}, home{program, filepath.Join(dir, "broken")}
+	for _, h := range []home{whole, broken} {
+		if err := put(filepath.Join(h.dir, configPath), text); err != nil {
+			return row, err
+		}
+	}
 	if said, done := whole.works(ctx, b.args); !done {
 		row.Outcome, row.Control, row.Reason = Unproven, "blocked: "+said, "it does not work where nothing is broken"
 		return row, nil
@@ -113,7 +139,10 @@ func (h home) run(ctx context.Context, args []string) (said string, ok bool) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.program, args...)
 	cmd.Dir, cmd.WaitDelay = h.dir, time.Second
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "XDG_RUNTIME_DIR=" + h.dir}
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "XDG_RUNTIME_DIR=" + h.dir,
+		"KUBECONFIG=" + cmp.Or(os.Getenv("KUBECONFIG"), filepath.Join(os.Getenv("HOME"), ".kube", "config")), // where pods are claimed
+	}
 	out, err := cmd.CombinedOutput()
 	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	return plain(string(lines[len(lines)-1])), err == nil

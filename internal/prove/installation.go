@@ -31,21 +31,25 @@ func Installation(ctx context.Context, inst *installation.Installation, project 
 	if project, err = filepath.Abs(project); err != nil {
 		return nil, err
 	}
-	progress("installations of which a part is broken")
-	broken, err := Broken(ctx, inst.Options.Executable)
-	if err != nil {
-		return nil, err
-	}
 	progress("the egress rules")
 	egress, err := Rules(ctx, rules)
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := inSandboxes(ctx, inst, Options{Program: inst.Program(probe.Name), Rules: rules, Progress: progress}, project)
+	sealed, stopped := inSandboxes(ctx, inst, Options{Program: inst.Program(probe.Name), Rules: rules, Progress: progress}, project)
 	if sealed == nil {
+		return nil, stopped
+	}
+	rows := append(sealed, egress...)
+	if stopped != nil {
+		return append(rows, notTried(ofBreakages())...), stopped
+	}
+	progress("installations of which a part is broken")
+	broken, err := Broken(ctx, inst.Options.Executable, inst.Sandboxes())
+	if err != nil {
 		return nil, err
 	}
-	return append(append(sealed, egress...), broken...), err
+	return append(rows, broken...), nil
 }
 
 // inSandboxes plays what is played in sandboxes: the probes, and then what changes files of the

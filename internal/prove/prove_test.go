@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/prove"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/sandbox/probe"
@@ -111,12 +112,13 @@ func TestAProgramThatFailsOpen(t *testing.T) {
 		program string
 		want    prove.Outcome
 	}{
-		"it does what it is asked":           {`mkdir -p "$HOME/.local/state/nacre/audit"; echo '"exec"' >"$HOME/.local/state/nacre/audit/a.jsonl"; [ "$1" = exec ] && echo ran >"$3/ran"; exit 0`, prove.GotThrough},
-		"it fails, but does it all the same": {`mkdir -p "$HOME/.local/state/nacre/audit"; echo '"exec"' >"$HOME/.local/state/nacre/audit/a.jsonl"; [ "$1" = exec ] && echo ran >"$3/ran"; exit 1`, prove.GotThrough},
-		"it never works":                     {"exit 1", prove.Unproven},
+		"it does what it is asked":                   {`mkdir -p "$HOME/.local/state/nacre/audit"; echo '"exec"' >"$HOME/.local/state/nacre/audit/a.jsonl"; [ "$1" = exec ] && echo ran >"$3/ran"; exit 0`, prove.GotThrough},
+		"it fails, but does it all the same":         {`mkdir -p "$HOME/.local/state/nacre/audit"; echo '"exec"' >"$HOME/.local/state/nacre/audit/a.jsonl"; [ "$1" = exec ] && echo ran >"$3/ran"; exit 1`, prove.GotThrough},
+		"it never works":                             {"exit 1", prove.Unproven},
+		"it works with the person's sandboxes alone": {`grep -q 'backend = "[dp]o' "$HOME/.config/nacre/config.toml" || exit 1; mkdir -p "$HOME/.local/state/nacre/audit"; echo '"exec"' >"$HOME/.local/state/nacre/audit/a.jsonl"; [ "$1" = exec ] && echo ran >"$3/ran"; exit 0`, prove.GotThrough},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows, err := prove.Broken(t.Context(), script(c.program))
+			rows, err := prove.Broken(t.Context(), script(c.program), config.Sandbox{Backend: "podman", Image: "tools"})
 			if err != nil || len(rows) < 5 {
 				t.Fatalf("have %+v, %v", rows, err)
 			}

@@ -30,8 +30,14 @@ type Paths struct {
 }
 
 // ResolvePaths reads the XDG variables through getenv and makes State and
-// Runtime, mode 0700. A folder that belongs to somebody else is refused.
+// Runtime, mode 0700. A folder that belongs to somebody else is refused, and so is a
+// relative path, which would be another folder wherever nacre is started.
 func ResolvePaths(getenv func(string) string) (Paths, error) {
+	for _, name := range []string{"HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"} {
+		if dir := getenv(name); dir != "" && !filepath.IsAbs(dir) {
+			return Paths{}, fmt.Errorf("%s is %q: set it to an absolute path", name, dir)
+		}
+	}
 	home, state, config, data := getenv("HOME"), getenv("XDG_STATE_HOME"), getenv("XDG_CONFIG_HOME"), getenv("XDG_DATA_HOME")
 	if home == "" && (state == "" || config == "" || data == "") {
 		return Paths{}, errors.New("HOME is not set: set it, or XDG_STATE_HOME, XDG_CONFIG_HOME and XDG_DATA_HOME")
@@ -47,7 +53,7 @@ func ResolvePaths(getenv func(string) string) (Paths, error) {
 		p.Runtime = filepath.Join(os.TempDir(), "nacre-"+strconv.Itoa(os.Getuid()))
 	}
 	if err := privateDir(p.State); err != nil {
-		return Paths{}, fmt.Errorf("%w: give it back to the one who runs nacre (chown), or set XDG_STATE_HOME", err)
+		return Paths{}, fmt.Errorf("%w: make it yours (chown) and writable, with room on its disk, or set XDG_STATE_HOME", err)
 	}
 	if err := privateDir(p.Runtime); err != nil {
 		return Paths{}, fmt.Errorf("%w: remove it, or set XDG_RUNTIME_DIR", err)

@@ -218,6 +218,13 @@ func TestAForeignOrTooLongRuntimeFolderIsRefused(t *testing.T) {
 	if _, err := registry.ResolvePaths(func(k string) string { return env[k] }); err == nil {
 		t.Fatal("a symbolic link was taken for the runtime folder")
 	}
+	for _, name := range []string{"HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} { // M-61
+		env := map[string]string{"HOME": t.TempDir(), "XDG_RUNTIME_DIR": t.TempDir()}
+		env[name] = "here"
+		if _, err := registry.ResolvePaths(func(k string) string { return env[k] }); err == nil || !strings.Contains(err.Error(), name+` is "here": set it to an absolute path`) {
+			t.Errorf("%s is relative: have %v", name, err)
+		}
+	}
 }
 
 // M-16: what a dead process left is found, and ended by one at a time.

@@ -93,7 +93,7 @@ func (o *Options) complete() error {
 		return fmt.Errorf("%s wants an image: name one, such as image = \"name@sha256:…\" under [sandbox] in config.toml", o.Engine)
 	}
 	if o.Socket == "" {
-		o.Socket = defaultSocket(o.Engine)
+		o.Socket = DefaultSocket(o.Engine)
 	}
 	o.Socket = strings.TrimPrefix(o.Socket, "unix://")
 	if !filepath.IsAbs(o.Socket) {
@@ -109,7 +109,8 @@ func (o *Options) complete() error {
 	return nil
 }
 
-func defaultSocket(engine string) string {
+// DefaultSocket is where an engine of this user listens, if nobody put it elsewhere.
+func DefaultSocket(engine string) string {
 	switch room := os.Getenv("XDG_RUNTIME_DIR"); {
 	case engine == Docker:
 		return "/var/run/docker.sock"
