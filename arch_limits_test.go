@@ -43,15 +43,7 @@ var known = map[string]int{
 	"depth of cmd/nacre/internal/sessioncmd": 10,
 	"depth of cmd/nacre/internal/workcmd":    10,
 	"depth of internal/demo":                 10,
-	"fields of audit.Receipt":                20,
-	"fields of driver/mcp.Server":            19,
-	"fields of internal/config.Config":       17,
-	"fields of internal/config.Credential":   20,
-	"fields of internal/task.Parts":          20,
-	"fields of internal/work.Run":            19,
 	"fields of kernel.Trace":                 25,
-	"fields of nacre.Capability":             18,
-	"fields of nacre.RunResult":              18,
 	"imports of internal/work":               24,
 }
 

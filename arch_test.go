@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -485,12 +486,23 @@ func importsOf(f *ast.File) []string {
 	return paths
 }
 
-// sources parses every Go file of the module, test data and tools left out.
+// sources are all Go files of the module, test data and tools left out.
 func sources(t *testing.T) []sourceFile {
 	t.Helper()
-	var files []sourceFile
+	files, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 10 {
+		t.Fatalf("found %d Go files: the walk does not see the module", len(files))
+	}
+	return files
+}
+
+// parsed reads the files once for all tests, which only look at them.
+var parsed = sync.OnceValues(func() (files []sourceFile, err error) {
 	set := token.NewFileSet()
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -500,7 +512,7 @@ func sources(t *testing.T) []sourceFile {
 		if !strings.HasSuffix(path, ".go") {
 			return nil
 		}
-		parsed, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		parsed, err := parser.ParseFile(set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
@@ -511,14 +523,8 @@ func sources(t *testing.T) []sourceFile {
 		files = append(files, sourceFile{path, room, strings.HasSuffix(path, "_test.go"), parsed})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 10 {
-		t.Fatalf("found %d Go files: the walk does not see the module", len(files))
-	}
-	return files
-}
+	return files, err
+})
 
 func skipDir(path, name string) error {
 	if path == "." {

@@ -122,6 +122,16 @@ type Capability struct {
 	// Values are the arguments in which a wrong value does harm, the kinds of those
 	// values, and what of a result the system itself makes (K-25, K-29).
 	Values
+	Handling
+	Rate RateLimit
+	// Deadline of one call; zero means 30 s (D-14).
+	Deadline time.Duration
+	// ContentHash pins the code behind the capability, such as a plugin's folder (D-13).
+	ContentHash string
+}
+
+// Handling is what of a capability takes more than its class says.
+type Handling struct {
 	// Files are the arguments that name files of the session's workspace, as dotted
 	// paths like Sinks. What they hold is copied and digested before anybody is
 	// asked, and the driver is given the copies (D-13).
@@ -132,11 +142,6 @@ type Capability struct {
 	HighRisk bool
 	// Intrinsic marks the core's own tools, which every group may use (D-12, D-30).
 	Intrinsic bool
-	Rate      RateLimit
-	// Deadline of one call; zero means 30 s (D-14).
-	Deadline time.Duration
-	// ContentHash pins the code behind the capability, such as a plugin's folder (D-13).
-	ContentHash string
 }
 
 // Principal is who a kernel call acts for. It comes from the listener a

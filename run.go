@@ -82,13 +82,7 @@ const (
 
 // RunResult is what became of a run.
 type RunResult struct {
-	Base    string   `json:"base"`
-	Branch  string   `json:"branch"`
-	Tree    string   `json:"tree,omitempty"`
-	Commit  string   `json:"commit,omitempty"`
-	Changes []Change `json:"changes,omitempty"`
-	// Left are files that do not land, each with the reason.
-	Left   []string      `json:"left,omitempty"`
+	RunWork
 	Checks []CheckResult `json:"checks,omitempty"`
 	// Atoms are the verdicts on the tree that was verified last.
 	Atoms []AtomResult `json:"atoms,omitempty"`
@@ -112,6 +106,18 @@ type RunResult struct {
 	Next   string `json:"next,omitempty"`
 	// Cost is what the model gateway metered, in millionths of a dollar.
 	Cost int64 `json:"cost_microusd"`
+}
+
+// RunWork is what a run made: the commit it began from, its branch, and the tree and
+// commit that it ended with.
+type RunWork struct {
+	Base    string   `json:"base"`
+	Branch  string   `json:"branch"`
+	Tree    string   `json:"tree,omitempty"`
+	Commit  string   `json:"commit,omitempty"`
+	Changes []Change `json:"changes,omitempty"`
+	// Left are files that do not land, each with the reason.
+	Left []string `json:"left,omitempty"`
 }
 
 // SessionState is where a session stands.

@@ -263,6 +263,10 @@ type (
 	Run = work.Run
 	// Telling is who hears what happens in a run.
 	Telling = work.Telling
+	// Choice is of the brain that does the work.
+	Choice = work.Choice
+	// Ending is how far a run goes.
+	Ending = work.Ending
 	// Report is what became of a run.
 	Report = work.Report
 	// NewSchedule is a task for later, as a person asks for it. One of Cron, Every and

@@ -25,23 +25,28 @@ type Receipt struct {
 	TaskDigest string `json:"task_digest"`
 	// Outcome of the run, such as "merged", "rejected" or "failed".
 	Outcome string `json:"outcome"`
-	// Project is the project's folder or name.
-	Project     string `json:"project,omitempty"`
-	BaseCommit  string `json:"base_commit,omitempty"`
-	MergeCommit string `json:"merge_commit,omitempty"`
-	// Brain and Sandbox name what ran: the adapter with its version, the backend.
-	Brain        string           `json:"brain,omitempty"`
-	Sandbox      string           `json:"sandbox"`
-	PolicyDigest string           `json:"policy_digest"`
-	Verdicts     []ReceiptVerdict `json:"verdicts"`
-	Cost         ReceiptCost      `json:"cost"`
-	Counts       ReceiptCounts    `json:"counts"`
+	ReceiptWork
+	Verdicts []ReceiptVerdict `json:"verdicts"`
+	Cost     ReceiptCost      `json:"cost"`
+	Counts   ReceiptCounts    `json:"counts"`
 	// Facts holds what later versions add, by name.
 	Facts map[string]string `json:"facts,omitempty"`
 	Heads ReceiptHeads      `json:"heads"`
 	// PublicKey is for information: a verifier uses the key it trusts.
 	PublicKey string `json:"public_key"`
 	Signature string `json:"signature,omitempty"`
+}
+
+// ReceiptWork is what the work was done on and with, and what became of it.
+type ReceiptWork struct {
+	// Project is the project's folder or name.
+	Project     string `json:"project,omitempty"`
+	BaseCommit  string `json:"base_commit,omitempty"`
+	MergeCommit string `json:"merge_commit,omitempty"`
+	// Brain and Sandbox name what ran: the adapter with its version, the backend.
+	Brain        string `json:"brain,omitempty"`
+	Sandbox      string `json:"sandbox"`
+	PolicyDigest string `json:"policy_digest"`
 }
 
 // ReceiptVerdict is the result of one check outside the agent.

@@ -156,8 +156,8 @@ func (t ToolSpec) Capability(name nacre.PluginName, contentHash string) nacre.Ca
 		Schema:      t.ArgumentsSchema,
 		Returns:     t.Returns,
 		Values:      t.Values,
-		Files:       t.Files,
-		HighRisk:    t.HighRisk,
+		Handling: nacre.Handling{Files: t.Files,
+			HighRisk: t.HighRisk},
 		Rate:        t.Rate,
 		ContentHash: contentHash,
 	}

@@ -227,8 +227,8 @@ func (form requestForm) request() (Request, error) {
 			Intent: form.Intent, Scope: form.Scope, Channel: form.Channel,
 		},
 		Capability: nacre.Capability{
-			ID: form.Capability, Tool: form.Tool, Safety: *form.Safety, Sensitivity: form.Sensitivity, HighRisk: form.HighRisk,
-			Behavioural: form.Behavioural, Values: nacre.Values{Sinks: form.Sinks}, AllowedFields: form.AllowedFields,
+			ID: form.Capability, Tool: form.Tool, Safety: *form.Safety, Sensitivity: form.Sensitivity, Handling: nacre.Handling{HighRisk: form.HighRisk,
+				Behavioural: form.Behavioural}, Values: nacre.Values{Sinks: form.Sinks}, AllowedFields: form.AllowedFields,
 		},
 		Arguments: arguments, Constraints: constraints, Tainted: form.Taint, ReadUntrusted: form.ReadUntrusted,
 	}

@@ -264,7 +264,7 @@ func TestAGroupUsesWhatItsListNames(t *testing.T) {
 		if have := groups.Allows(test.group, nacre.Capability{Tool: test.tool}); have != test.want {
 			t.Errorf("%s uses %s: have %v, want %v", test.group, test.tool, have, test.want)
 		}
-		intrinsic := nacre.Capability{Tool: test.tool, Intrinsic: true}
+		intrinsic := nacre.Capability{Tool: test.tool, Handling: nacre.Handling{Intrinsic: true}}
 		if !groups.Allows(test.group, intrinsic) || !(policy.Groups)(nil).Allows(test.group, intrinsic) {
 			t.Errorf("%s may not use an intrinsic", test.group)
 		}

@@ -200,8 +200,8 @@ func (rec Recorded) Request() Request {
 			Justification: strings.Repeat("x", min(max(rec.Justification, 0), maxText)),
 		},
 		Capability: nacre.Capability{
-			ID: rec.Capability, Tool: rec.Tool, Safety: rec.Safety, Sensitivity: rec.Sensitivity, HighRisk: rec.HighRisk,
-			Behavioural: rec.Behavioural, AllowedFields: rec.AllowedFields,
+			ID: rec.Capability, Tool: rec.Tool, Safety: rec.Safety, Sensitivity: rec.Sensitivity, Handling: nacre.Handling{HighRisk: rec.HighRisk,
+				Behavioural: rec.Behavioural}, AllowedFields: rec.AllowedFields,
 		},
 		Tainted: rec.Tainted, ReadUntrusted: rec.ReadUntrusted,
 	}

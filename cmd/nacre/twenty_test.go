@@ -154,7 +154,7 @@ func (l *lifeOfWork) play(n int, task recordedTask) {
 		t.Fatal(err)
 	}
 	row := lifeRow{task: task}
-	run := assembly.Run{Task: task.words, Project: filepath.Join(l.work, "p"), Brain: "anthropic", Group: "main"}
+	run := assembly.Run{Task: task.words, Project: filepath.Join(l.work, "p"), Choice: assembly.Choice{Brain: "anthropic"}, Group: "main"}
 	run.Progress = func(s nacre.Step) {
 		switch s.Name {
 		case "estimate":

@@ -26,7 +26,7 @@ func Example() {
 
 	ctx := context.Background()
 	client, err := mcpdriver.Open(ctx, mcpdriver.Server{
-		Name: "notes", URL: listener.URL, Cleartext: true,
+		Name: "notes", Endpoint: mcpdriver.Endpoint{URL: listener.URL, Cleartext: true},
 		Classes:     map[string]nacre.SafetyClass{"readNote": nacre.Read}, // the operator's word
 		Sensitivity: nacre.SensitiveNone,
 	})

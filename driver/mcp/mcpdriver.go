@@ -50,30 +50,12 @@ type Server struct {
 	// Name is the first part of its capabilities' ids: letters of a–z, digits, _ and -.
 	Name string
 
-	// Command starts a server that speaks on its standard streams; the first
-	// element is a path. It runs with the rights of this process.
-	Command []string
-	// Dir is the command's folder; empty means the current one.
-	Dir string
-	// Env is the command's whole environment; nothing is inherited.
-	Env []string
-	// SecretEnv is added to Env.
-	SecretEnv map[string]nacre.Secret
-	// Stderr gets what the command writes there; nil drops it.
-	Stderr io.Writer
-
+	Process
 	// Connect reaches a server that speaks as on standard streams, such as one in
 	// a sandbox. Close of what it returns must end reads.
 	Connect func(ctx context.Context) (io.ReadWriteCloser, error)
 
-	// URL is the endpoint of a server that speaks streamable HTTP. Redirects are refused.
-	URL string
-	// Cleartext allows a URL of the scheme http.
-	Cleartext bool
-	// Secrets are headers of every HTTP request.
-	Secrets map[string]nacre.Secret
-	// Transport carries HTTP requests; nil means one that uses no proxy.
-	Transport http.RoundTripper
+	Endpoint
 
 	// Protocol is the revision to ask for, such as "2025-11-25" for a server that
 	// cannot stand a newer one; empty means the newest.
@@ -96,6 +78,33 @@ type Server struct {
 	Sinks map[string][]string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+}
+
+// Process starts a server that speaks on its standard streams.
+type Process struct {
+	// Command is the program and its arguments; the first element is a path. It
+	// runs with the rights of this process.
+	Command []string
+	// Dir is the command's folder; empty means the current one.
+	Dir string
+	// Env is the command's whole environment; nothing is inherited.
+	Env []string
+	// SecretEnv is added to Env.
+	SecretEnv map[string]nacre.Secret
+	// Stderr gets what the command writes there; nil drops it.
+	Stderr io.Writer
+}
+
+// Endpoint reaches a server that speaks streamable HTTP.
+type Endpoint struct {
+	// URL is where it listens. Redirects are refused.
+	URL string
+	// Cleartext allows a URL of the scheme http.
+	Cleartext bool
+	// Secrets are headers of every HTTP request.
+	Secrets map[string]nacre.Secret
+	// Transport carries HTTP requests; nil means one that uses no proxy.
+	Transport http.RoundTripper
 }
 
 // Reject leaves out tools that nothing classes.

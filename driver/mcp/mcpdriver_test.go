@@ -58,7 +58,7 @@ func overHTTP(t *testing.T, protocol string) mcpdriver.Server {
 		close(over)
 		listener.Close()
 	})
-	return mcpdriver.Server{Name: "peer", URL: listener.URL, Cleartext: true, Protocol: protocol}
+	return mcpdriver.Server{Name: "peer", Endpoint: mcpdriver.Endpoint{URL: listener.URL, Cleartext: true}, Protocol: protocol}
 }
 
 // everywhere runs a test over both transports in both revisions.
@@ -301,7 +301,7 @@ func TestHTTP(t *testing.T) {
 		defer elsewhere.Close()
 		server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 		defer server.Close()
-		if c, err := mcpdriver.Open(context.Background(), mcpdriver.Server{Name: "peer", URL: server.URL, Cleartext: true}); err == nil {
+		if c, err := mcpdriver.Open(context.Background(), mcpdriver.Server{Name: "peer", Endpoint: mcpdriver.Endpoint{URL: server.URL, Cleartext: true}}); err == nil {
 			_ = c.Close()
 			t.Error("opened")
 		}
@@ -313,8 +313,8 @@ func TestHTTP(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}))
 		defer server.Close()
-		_, err := mcpdriver.Open(context.Background(), mcpdriver.Server{Name: "peer", URL: server.URL, Cleartext: true,
-			Secrets: map[string]nacre.Secret{"Authorization": nacre.NewSecret("Bearer s3cr3t")}})
+		_, err := mcpdriver.Open(context.Background(), mcpdriver.Server{Name: "peer", Endpoint: mcpdriver.Endpoint{URL: server.URL, Cleartext: true,
+			Secrets: map[string]nacre.Secret{"Authorization": nacre.NewSecret("Bearer s3cr3t")}}})
 		if have.Load() != "Bearer s3cr3t" || err == nil || strings.Contains(err.Error(), "s3cr3t") {
 			t.Errorf("have %v, %v", have.Load(), err)
 		}
@@ -322,7 +322,7 @@ func TestHTTP(t *testing.T) {
 }
 
 func TestServersThatAreRefused(t *testing.T) {
-	good := mcpdriver.Server{Name: "peer", URL: "https://mcp.example.com/"}
+	good := mcpdriver.Server{Name: "peer", Endpoint: mcpdriver.Endpoint{URL: "https://mcp.example.com/"}}
 	for name, change := range map[string]func(*mcpdriver.Server){
 		"no name":              func(s *mcpdriver.Server) { s.Name = "" },
 		"a dotted name":        func(s *mcpdriver.Server) { s.Name = "a.b" },

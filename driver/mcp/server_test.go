@@ -39,7 +39,7 @@ func command(t *testing.T, mode string) mcpdriver.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mcpdriver.Server{Name: "peer", Command: []string{self}, Env: []string{modeVariable + "=" + mode}}
+	return mcpdriver.Server{Name: "peer", Process: mcpdriver.Process{Command: []string{self}, Env: []string{modeVariable + "=" + mode}}}
 }
 
 type handler func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error)

@@ -34,6 +34,9 @@ type Reach struct {
 	Server string
 }
 
+// Hosts are the rules as records and people read them.
+func (r Reach) Hosts() []string { return posture.RuleTexts(r.Rules) }
+
 // ReachOf joins a manifest and what was confirmed. What was confirmed and is in
 // no manifest grants nothing.
 func ReachOf(inst *installation.Installation, f pluginhost.Found) Reach {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/approval"
-	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/deadline"
 	"github.com/nacre-dev/nacre/internal/egress"
 	"github.com/nacre-dev/nacre/internal/installation"
@@ -226,7 +225,7 @@ func (p *Proposer) decided(rule nacre.EgressRule, entry *proposal, q nacre.Quest
 func (p *Proposer) grant(rule nacre.EgressRule, until time.Time, q nacre.Question, r nacre.Ruling) error {
 	s := p.session
 	detail, err := json.Marshal(map[string]any{
-		"rule": strings.Join(config.RuleTexts([]nacre.EgressRule{rule}), ""), "until": until.UTC(), "by": r.By, "question": q.ID, "digest": q.Digest,
+		"rule": strings.Join(posture.RuleTexts([]nacre.EgressRule{rule}), ""), "until": until.UTC(), "by": r.By, "question": q.ID, "digest": q.Digest,
 	})
 	if err != nil {
 		return err

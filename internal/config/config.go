@@ -41,12 +41,8 @@ type Config struct {
 	Egress Egress           `toml:"egress"`
 	Model  Model            `toml:"model"`
 	// Credentials are added outside of sandboxes to what their agents ask of hosts (M-22).
-	Credentials []Credential              `toml:"credential"`
-	Plugins     map[string]map[string]any `toml:"plugins"`
-	// Access is what each plugin may reach beyond its own folder (D-21).
-	Access map[string]Access `toml:"access"`
-	// Tools pins what a tool's author declares of it; the operator's word wins (D-20).
-	Tools map[string]ToolPin `toml:"tools"`
+	Credentials []Credential `toml:"credential"`
+	Plugging
 	// TrustedProjects are folders whose text counts as trusted (K-26).
 	TrustedProjects []string `toml:"trusted_projects"`
 	// Bounds are what every session is held to.
@@ -63,6 +59,15 @@ type Config struct {
 	// MultiTenant serves groups that do not trust each other (M-14).
 	MultiTenant bool `toml:"multi_tenant"`
 	Interactive
+}
+
+// Plugging is what the operator says of plugins and their tools.
+type Plugging struct {
+	Plugins map[string]map[string]any `toml:"plugins"`
+	// Access is what each plugin may reach beyond its own folder (D-21).
+	Access map[string]Access `toml:"access"`
+	// Tools pins what a tool's author declares of it; the operator's word wins (D-20).
+	Tools map[string]ToolPin `toml:"tools"`
 }
 
 // Group is what one group may do.
@@ -472,17 +477,4 @@ func (c Config) Reactions() (tripwire.Reactions, error) {
 		all[tripwire.Wire(name)] = r
 	}
 	return all, nil
-}
-
-// RuleTexts are egress rules as records and people read them, with their pins.
-func RuleTexts(rules []nacre.EgressRule) []string {
-	texts := make([]string, 0, len(rules))
-	for _, rule := range rules {
-		text := rule.String()
-		if rule.Pin.IsValid() {
-			text += " pinned to " + rule.Pin.String()
-		}
-		texts = append(texts, text)
-	}
-	return texts
 }

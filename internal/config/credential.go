@@ -33,16 +33,7 @@ type Credential struct {
 	Name string `toml:"name"`
 	// Host is HOST or HOST:PORT; TLS to it is opened.
 	Host string `toml:"host"`
-	// Scheme is bearer, basic, raw, query, sigv4 or ssh; empty means bearer.
-	Scheme string `toml:"scheme"`
-	// Header is where the value goes; empty means Authorization.
-	Header string `toml:"header"`
-	// Query is the parameter of scheme query, User the user of schemes basic and ssh.
-	Query string `toml:"query"`
-	User  string `toml:"user"`
-	// Region and Service are of scheme sigv4.
-	Region  string `toml:"region"`
-	Service string `toml:"service"`
+	Presenting
 	lease.Uses
 	// Groups are whose sessions hold it.
 	Groups []string `toml:"groups"`
@@ -65,6 +56,20 @@ type Credential struct {
 	Delivery string `toml:"delivery"`
 	AsEnv    string `toml:"as_env"`
 	AsFile   string `toml:"as_file"`
+}
+
+// Presenting is how a value is put into a request.
+type Presenting struct {
+	// Scheme is bearer, basic, raw, query, sigv4 or ssh; empty means bearer.
+	Scheme string `toml:"scheme"`
+	// Header is where the value goes; empty means Authorization.
+	Header string `toml:"header"`
+	// Query is the parameter of scheme query, User the user of schemes basic and ssh.
+	Query string `toml:"query"`
+	User  string `toml:"user"`
+	// Region and Service are of scheme sigv4.
+	Region  string `toml:"region"`
+	Service string `toml:"service"`
 }
 
 // Inside reports whether the agent itself is given the credential.
@@ -267,7 +272,7 @@ func (c Credential) scope() nacre.CredentialScope {
 
 // Reach is what a group's sessions can reach, and with which credentials.
 func (c Config) Reach(group nacre.Group, rules []nacre.EgressRule, powers ...string) []string {
-	texts := RuleTexts(rules)
+	texts := posture.RuleTexts(rules)
 	for i, rule := range rules {
 		var names []string
 		for _, credential := range c.CredentialsOf(group, powers...) {

@@ -115,7 +115,7 @@ func attend(ctx context.Context, s *seal.Session, v conversation.Request, talk *
 	var last *launch.Program
 	parts := task.Parts{
 		Session: agent.ForTask(s.Basis), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine()},
-		Launch: func(ctx context.Context, l brain.Launch, files task.Workspace) (task.Agent, error) {
+		Starting: task.Starting{Launch: func(ctx context.Context, l brain.Launch, files task.Workspace) (task.Agent, error) {
 			var err error
 			last, err = launchVisitor(ctx, s, l, files.Dir, talk)
 			if err != nil {
@@ -128,8 +128,8 @@ func attend(ctx context.Context, s *seal.Session, v conversation.Request, talk *
 			}
 			return last, nil
 		},
-		TimedOut: func() bool { return last.TimedOut() },
-		Spent:    s.Model.Spent, Progress: s.Tell, Redact: s.Inst.Redact, Now: s.Inst.Options.Now,
+			TimedOut: func() bool { return last.TimedOut() }},
+		Spent: s.Model.Spent, Progress: s.Tell, Redact: s.Inst.Redact, Now: s.Inst.Options.Now,
 	}
 	visit := task.VisitParts{Dir: workspace, Wake: func(ctx context.Context, found string) (task.Mind, error) { return wake(ctx, s, v, talk, found) }}
 	if len(v.Gate) > 0 {

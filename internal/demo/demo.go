@@ -68,7 +68,7 @@ func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *terminal
 	var mu sync.Mutex
 	var output strings.Builder
 	report, err := rt.Run(ctx, assembly.Run{
-		Task: taskText, Project: s.project, Recording: s.recording, Checks: []string{"go test ./..."}, Group: group, Session: "demo",
+		Task: taskText, Project: s.project, Choice: assembly.Choice{Recording: s.recording}, Checks: []string{"go test ./..."}, Group: group, Session: "demo",
 		Telling: assembly.Telling{
 			Started: func(info assembly.SessionInfo) {
 				p.Field("nacre", "session %s · brain %s", info.Session, info.Brain)

@@ -51,7 +51,7 @@ func ChildTools(p Parent) []nacre.Tool {
 	tool := func(name nacre.ToolName, safety nacre.SafetyClass, description, schema string, do nacre.Driver) nacre.Tool {
 		return nacre.Tool{Driver: do, Capability: nacre.Capability{
 			ID: nacre.CapabilityID("core." + string(name)), Tool: name, Name: string(name), Description: description,
-			Safety: safety, Sensitivity: nacre.SensitiveNone, Returns: nacre.Trusted, Intrinsic: true, Schema: json.RawMessage(schema), Rate: nacre.RateLimit{Calls: childCalls, Window: time.Minute},
+			Safety: safety, Sensitivity: nacre.SensitiveNone, Returns: nacre.Trusted, Handling: nacre.Handling{Intrinsic: true}, Schema: json.RawMessage(schema), Rate: nacre.RateLimit{Calls: childCalls, Window: time.Minute},
 		}}
 	}
 	return []nacre.Tool{

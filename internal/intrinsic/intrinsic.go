@@ -51,7 +51,7 @@ func (s Session) Tools() []nacre.Tool {
 	intrinsic := func(tool nacre.ToolName, description, schema string, do nacre.DriverFunc) nacre.Tool {
 		return nacre.Tool{Driver: do, Capability: nacre.Capability{
 			ID: nacre.CapabilityID("core." + string(tool)), Tool: tool, Name: string(tool), Description: description,
-			Safety: nacre.Read, Sensitivity: nacre.SensitiveNone, Returns: nacre.Trusted, Intrinsic: true,
+			Safety: nacre.Read, Sensitivity: nacre.SensitiveNone, Returns: nacre.Trusted, Handling: nacre.Handling{Intrinsic: true},
 			Schema: json.RawMessage(schema),
 		}}
 	}
@@ -70,7 +70,7 @@ func (s Session) Tools() []nacre.Tool {
 		{Driver: expander{s}, Capability: nacre.Capability{
 			ID: "core.expand_handle", Tool: "expand_handle", Name: "expand_handle",
 			Description: "Show more of a result that was too large, by the handle that came with it: more rows, or a value inside of it by its path, or the next part of a long text",
-			Safety:      nacre.Read, Sensitivity: nacre.SensitiveNone, Returns: nacre.Trusted, Intrinsic: true,
+			Safety:      nacre.Read, Sensitivity: nacre.SensitiveNone, Returns: nacre.Trusted, Handling: nacre.Handling{Intrinsic: true},
 			Schema: json.RawMessage(`{"type":"object","required":["handle"],"additionalProperties":false,"properties":{
 				"handle":{"type":"string","maxLength":64},
 				"query":{"type":"string","maxLength":4096,"description":"a JSON object, each of its fields optional. Rows: {\"offset\": 0, \"limit\": 50, \"fields\": [\"id\"], \"filter\": {\"status\": \"open\"}}. A value inside: {\"path\": \"data.issues[3].title\"}. A text: {\"path\": \"…\", \"from\": 0, \"unit\": \"characters\" or \"lines\"}, from where the page before said next"}}}`),

@@ -59,7 +59,7 @@ func Tools(s *Store) ([]nacre.Tool, error) {
 		tools = append(tools, nacre.Tool{
 			Capability: nacre.Capability{
 				ID: nacre.CapabilityID(Plugin + "." + d.Name), Tool: nacre.ToolName(d.Name), Name: d.Name, Description: d.Description,
-				Safety: o.safety, Sensitivity: nacre.SensitiveMemory, Schema: d.Schema, Returns: nacre.Trusted, Behavioural: o.behavioral,
+				Safety: o.safety, Sensitivity: nacre.SensitiveMemory, Schema: d.Schema, Returns: nacre.Trusted, Handling: nacre.Handling{Behavioural: o.behavioral},
 				Rate: o.rate(),
 			},
 			Driver: driver{s, o.do}, ShownWhole: shownWhole,

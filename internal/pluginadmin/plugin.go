@@ -10,7 +10,6 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/access"
-	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/pluginhost"
 	"github.com/nacre-dev/nacre/plugin"
@@ -118,7 +117,7 @@ func pluginStatus(inst *installation.Installation, f pluginhost.Found) PluginSta
 		status.Wants.Listen = "an address"
 	}
 	to := access.ReachOf(inst, f)
-	status.Confirmed = PluginAccess{Hosts: config.RuleTexts(to.Rules), Credentials: slices.Sorted(maps.Keys(to.Values)), Project: string(to.Project)}
+	status.Confirmed = PluginAccess{Hosts: to.Hosts(), Credentials: slices.Sorted(maps.Keys(to.Values)), Project: string(to.Project)}
 	if to.Listen.IsValid() {
 		status.Confirmed.Listen = to.Listen.String()
 	}

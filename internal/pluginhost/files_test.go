@@ -107,7 +107,7 @@ func TestAHandlerReadsLargeFilesInParts(t *testing.T) {
 
 // D-31: an agent reads in the skill which arguments name files.
 func TestASkillSaysWhichArgumentsNameFiles(t *testing.T) {
-	have := pluginhost.GenerateSkill("post", []nacre.Capability{{Tool: "post", Files: []string{"letter", "parts.file"}}})
+	have := pluginhost.GenerateSkill("post", []nacre.Capability{{Tool: "post", Handling: nacre.Handling{Files: []string{"letter", "parts.file"}}}})
 	if want := "In `letter`, `parts.file` name files by their path from the project's folder."; !strings.Contains(have, want) {
 		t.Errorf("have no %q in\n%s", want, have)
 	}

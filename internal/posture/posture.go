@@ -303,3 +303,16 @@ func checkHostLabel(label string) error {
 	}
 	return nil
 }
+
+// RuleTexts are egress rules as records and people read them, with their pins.
+func RuleTexts(rules []nacre.EgressRule) []string {
+	texts := make([]string, 0, len(rules))
+	for _, rule := range rules {
+		text := rule.String()
+		if rule.Pin.IsValid() {
+			text += " pinned to " + rule.Pin.String()
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}

@@ -36,7 +36,7 @@ func WriteSession(inst *installation.Installation, s Session) (path string, coun
 	}
 	path, err = WriteReceipt(inst, audit.Receipt{
 		Session: s.ID, Group: s.Group, Started: s.Started, Finished: inst.Options.Now().Round(time.Nanosecond), TaskDigest: TaskDigest(s.Task),
-		Outcome: s.Outcome, Project: s.Project, BaseCommit: s.Base, MergeCommit: s.Commit, Brain: s.Brain, Sandbox: s.Sandbox, PolicyDigest: inst.Policy.Version(),
+		Outcome: s.Outcome, ReceiptWork: audit.ReceiptWork{Project: s.Project, BaseCommit: s.Base, MergeCommit: s.Commit, Brain: s.Brain, Sandbox: s.Sandbox, PolicyDigest: inst.Policy.Version()},
 		Verdicts: s.Verdicts, Counts: counts, Cost: cost, Facts: s.Facts,
 	}, s.Chains[len(s.Chains)-1])
 	return path, counts, err

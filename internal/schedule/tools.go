@@ -51,7 +51,7 @@ func Tools(a Access) []nacre.Tool {
 		d.access = a
 		return nacre.Tool{Driver: d, Capability: nacre.Capability{
 			ID: nacre.CapabilityID(Plugin + "." + name), Tool: nacre.ToolName(name), Name: name, Description: description, Schema: json.RawMessage(schema),
-			Safety: safety, Sensitivity: nacre.SensitiveNone, Returns: nacre.Trusted, HighRisk: safety != nacre.Read,
+			Safety: safety, Sensitivity: nacre.SensitiveNone, Returns: nacre.Trusted, Handling: nacre.Handling{HighRisk: safety != nacre.Read},
 		}}
 	}
 	add := tool("schedule_add", "Have a task done later, once or again and again: by an agent that is woken for it", addSchema, nacre.Write, driver{do: doAdd})

@@ -113,13 +113,12 @@ func (b *bench) opens(ctx context.Context, check func(), change func(*task.Parts
 	}
 	b.agent.dir, b.paused = filepath.Join(s.Dir(), task.WorkDir), nacre.RunResult{}
 	parts := task.Parts{
-		Session: task.Session{Opened: s, Recorder: s.Recorder, Interrupted: s.Interruption.Begun(), Heed: s.Refusals.Heed}, Kept: task.Kept{Engine: b.paths.Engine()}, Brain: b.agent, Redact: redact.New(), Now: time.Now,
-		Launch:   func(context.Context, brain.Launch, task.Workspace) (task.Agent, error) { return nil, nil },
-		TimedOut: func() bool { return false },
-		Check: func(_ context.Context, _ task.Workspace, command string, _ []verify.Module) (nacre.CheckResult, error) {
+		Session: task.Session{Opened: s, Recorder: s.Recorder, Interrupted: s.Interruption.Begun(), Heed: s.Refusals.Heed}, Kept: task.Kept{Engine: b.paths.Engine()}, Starting: task.Starting{Brain: b.agent, Launch: func(context.Context, brain.Launch, task.Workspace) (task.Agent, error) { return nil, nil }, TimedOut: func() bool { return false }}, Redact: redact.New(), Now: time.Now,
+
+		Judging: task.Judging{Check: func(_ context.Context, _ task.Workspace, command string, _ []verify.Module) (nacre.CheckResult, error) {
 			check()
 			return nacre.CheckResult{Command: command, Strength: "weak"}, nil
-		},
+		}},
 		Spent: func() int64 { return 0 }, Progress: func(nacre.Step) {},
 		Merging: task.Merging{Queue: func(context.Context) (func(), error) { return func() {}, nil }},
 		Account: func(context.Context, nacre.RunResult, []nacre.RunResult) error { return nil },

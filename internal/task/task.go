@@ -108,23 +108,12 @@ func (s Spec) Unverified() bool {
 type Parts struct {
 	Session Session
 	Kept    Kept
-	Brain   brain.Brain
-	Turn    brain.Turn
-	// Launch starts the brain sealed, with project as its work tree.
-	Launch func(ctx context.Context, l brain.Launch, project Workspace) (Agent, error)
-	// TimedOut reports whether the time limit ended the brain that Launch gave last.
-	TimedOut func() bool
-	// Check runs a command sealed, without egress or sockets, in a fresh sandbox over
-	// the code, in which modules are shown.
-	Check func(ctx context.Context, code Workspace, command string, modules []verify.Module) (nacre.CheckResult, error)
-	// Fetch fetches dependencies for checks; nil fetches none.
-	Fetch verify.Fetcher
+	Starting
+	Judging
 	// Spent is what the model gateway has metered so far, in millionths of a dollar.
 	Spent    func() int64
 	Progress func(nacre.Step)
-	// Judge holds work against atoms, and Notify asks a person whether a run goes
-	// on whose call was refused; both are for runs with an order.
-	Judge  func(ctx context.Context, s verify.Subject, atoms []atom.Atom) (verify.Report, error)
+	// Notify asks a person whether a run with an order goes on whose call was refused.
 	Notify func(ctx context.Context, refusal string) error
 	Merging
 	// Account keeps what became of the run, and of each try before that did not hold; it
@@ -140,6 +129,27 @@ type Parts struct {
 	Observe func(text string)
 	Redact  *redact.Engine
 	Now     func() time.Time
+}
+
+// Starting is the brain, and how it is started.
+type Starting struct {
+	Brain brain.Brain
+	Turn  brain.Turn
+	// Launch starts the brain sealed, with project as its work tree.
+	Launch func(ctx context.Context, l brain.Launch, project Workspace) (Agent, error)
+	// TimedOut reports whether the time limit ended the brain that Launch gave last.
+	TimedOut func() bool
+}
+
+// Judging is how the work is judged.
+type Judging struct {
+	// Check runs a command sealed, without egress or sockets, in a fresh sandbox over
+	// the code, in which modules are shown.
+	Check func(ctx context.Context, code Workspace, command string, modules []verify.Module) (nacre.CheckResult, error)
+	// Fetch fetches dependencies for checks; nil fetches none.
+	Fetch verify.Fetcher
+	// Judge holds the work of a run with an order against atoms.
+	Judge func(ctx context.Context, s verify.Subject, atoms []atom.Atom) (verify.Report, error)
 }
 
 // Session is the sealed session that a run works in.
@@ -271,7 +281,7 @@ func (r *run) walk() (nacre.RunResult, error) {
 	if err != nil {
 		return nacre.RunResult{}, err
 	}
-	result := nacre.RunResult{Base: base.Commit, Branch: base.Branch}
+	result := nacre.RunResult{RunWork: nacre.RunWork{Base: base.Commit, Branch: base.Branch}}
 	if over, err := r.work(base, &result); err != nil || over {
 		if err != nil {
 			return nacre.RunResult{}, err

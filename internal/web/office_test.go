@@ -325,8 +325,8 @@ func working(words string) *office {
 			Read:    []overview.Source{{From: words, Label: "untrusted", Times: 1, Bytes: 7}},
 			Spent:   overview.Spent{MicroUSD: 4_560_000, ModelCalls: 7, InputTokens: 10, OutputTokens: 20}, Receipt: "/state/receipts/" + words,
 			Made: overview.Made{Result: &nacre.RunResult{
-				Branch: "main", Reason: words, Next: "nacre sessions diff s1",
-				Changes: []nacre.Change{{Path: "src/" + words, Kind: "modified", Warning: words}}, Left: []string{words},
+				RunWork: nacre.RunWork{Branch: "main", Changes: []nacre.Change{{Path: "src/" + words, Kind: "modified", Warning: words}}, Left: []string{words}}, Reason: words, Next: "nacre sessions diff s1",
+
 				Checks: []nacre.CheckResult{{Command: "go test " + words, ExitCode: 1, Tail: words, Strength: "weak"}},
 				Atoms:  []nacre.AtomResult{{Capability: "tests", Passed: true, Reason: words}},
 			}},

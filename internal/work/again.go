@@ -23,7 +23,7 @@ func Again(inst *installation.Installation, id nacre.SessionID) (Run, error) {
 		return Run{}, config.Errorf("session %s has no task of nacre run that could be given again: begin it yourself", id)
 	}
 	return Run{
-		Task: spec.Task, Project: spec.Project, Brain: spec.Brain, Model: spec.Model, Recording: spec.Recording, Checks: spec.Checks,
+		Task: spec.Task, Project: spec.Project, Choice: Choice{Brain: spec.Brain, Model: spec.Model, Recording: spec.Recording}, Checks: spec.Checks,
 		Egress: spec.Egress, Assignment: Assignment{Powers: spec.Powers}, Group: known.Group, Effort: Effort{MaxTurns: spec.MaxTurns, Tries: spec.Tries, Held: string(spec.Held), Dirty: spec.Dirty},
 	}, nil
 }

@@ -82,7 +82,7 @@ func (run Run) below(s children.Parent, spec task.Spec, c *children.Child) Run {
 		checks = own
 	}
 	r := Run{
-		Task: c.Task, Project: spec.Project, Brain: spec.Brain, Model: spec.Model, Checks: slices.Concat(checks, c.Checks), Egress: spec.Egress,
+		Task: c.Task, Project: spec.Project, Choice: Choice{Brain: spec.Brain, Model: spec.Model}, Checks: slices.Concat(checks, c.Checks), Egress: spec.Egress,
 		Group: s.Group(), Session: c.ID, Effort: Effort{MaxTurns: spec.MaxTurns, Tries: spec.Tries, Held: string(spec.Held)},
 		Limits: run.Limits, Telling: Telling{Progress: func(nacre.Step) {}}, behalf: behalf{child: c, of: spec},
 	}

@@ -38,21 +38,14 @@ import (
 
 // Run is a task for an agent (M-01).
 type Run struct {
-	Task      string
-	Project   string
-	Brain     string // empty means the config's, else the first that is ready
-	Model     string
-	Recording string // what the replay brain plays
-	// Record names a new file for what the brain chooses, redacted, for replay.
-	Record string
+	Task    string
+	Project string
+	Choice
 	Checks []string
 	Egress []string
 	Group  nacre.Group
 	Assignment
-	// Until leaves the task at a stage, for a later run to go on with.
-	Until nacre.Stage
-	// Merger lands only what an auditor has passed (S-08). Session names the work.
-	Merger bool
+	Ending
 	// Session names the session; one that was interrupted goes on with its work.
 	Session nacre.SessionID
 	Effort
@@ -64,6 +57,23 @@ type Run struct {
 	Observe func(text string)
 
 	behalf
+}
+
+// Choice is of the brain that does the work.
+type Choice struct {
+	Brain     string // empty means the config's, else the first that is ready
+	Model     string
+	Recording string // what the replay brain plays
+	// Record names a new file for what the brain chooses, redacted, for replay.
+	Record string
+}
+
+// Ending is how far a run goes.
+type Ending struct {
+	// Until leaves the task at a stage, for a later run to go on with.
+	Until nacre.Stage
+	// Merger lands only what an auditor has passed (S-08). Session names the work.
+	Merger bool
 }
 
 // Telling is who hears what happens in a run. Progress is required; it may be called concurrently.
@@ -557,23 +567,25 @@ func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, family 
 	var last *launch.Program // each conversation launches one
 	var left nacre.RunResult
 	result, err := task.Run(ctx, task.Parts{
-		Session: agent.ForTask(s.Basis), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine(), Bases: bases(ctx, s, spec)}, Brain: children.Brain(chosen, family), Turn: turn,
-		Launch: func(ctx context.Context, l brain.Launch, files task.Workspace) (task.Agent, error) {
-			var err error
-			s.WorksOver(files.Base)
-			family.Works(s.Inst.Options.Now().Add(run.Limits.WithDefaults().Wall))
-			if last, err = launchBrain(ctx, s, l, files, run, spec); err != nil {
-				return nil, err
-			}
-			s.Watch.Result(last.Process, repo.Written(files.Dir))
-			return last, nil
-		},
-		TimedOut: func() bool { return last.TimedOut() },
-		Check: func(ctx context.Context, code task.Workspace, command string, modules []verify.Module) (nacre.CheckResult, error) {
+		Session: agent.ForTask(s.Basis), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine(), Bases: bases(ctx, s, spec)}, Starting: task.Starting{Brain: children.Brain(chosen, family), Turn: turn,
+			Launch: func(ctx context.Context, l brain.Launch, files task.Workspace) (task.Agent, error) {
+				var err error
+				s.WorksOver(files.Base)
+				family.Works(s.Inst.Options.Now().Add(run.Limits.WithDefaults().Wall))
+				if last, err = launchBrain(ctx, s, l, files, run, spec); err != nil {
+					return nil, err
+				}
+				s.Watch.Result(last.Process, repo.Written(files.Dir))
+				return last, nil
+			},
+			TimedOut: func() bool { return last.TimedOut() }},
+		Judging: task.Judging{Check: func(ctx context.Context, code task.Workspace, command string, modules []verify.Module) (nacre.CheckResult, error) {
 			return apart(s).Check(ctx, code.Dir, code.Base, command, modules)
 		}, Fetch: func(ctx context.Context, p verify.Packages) (verify.Fetched, error) {
 			return fetch.Packages(ctx, s.Basis, p)
-		},
+		}, Judge: func(ctx context.Context, w verify.Subject, atoms []atom.Atom) (verify.Report, error) {
+			return judge(ctx, s, spec.Order, w, atoms)
+		}},
 		Spent:    s.Model.Spent,
 		Observe:  run.Observe,
 		Progress: s.Tell, Redact: s.Inst.Redact, Now: s.Inst.Options.Now,
@@ -583,9 +595,7 @@ func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, family 
 			return errors.Join(decided(ctx, s, spec, result), account(ctx, s, spec, result, len(before)+1))
 		},
 		MayLand: func(tree string) string { return mayLand(s, run, tree) },
-		Judge: func(ctx context.Context, w verify.Subject, atoms []atom.Atom) (verify.Report, error) {
-			return judge(ctx, s, spec.Order, w, atoms)
-		}, Notify: func(ctx context.Context, refusal string) error { return order.GoOn(ctx, s.Basis, refusal) }, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
+		Notify:  func(ctx context.Context, refusal string) error { return order.GoOn(ctx, s.Basis, refusal) }, Until: run.Until, Paused: func(r nacre.RunResult) { left = r },
 	}, spec)
 	if errors.Is(err, task.ErrPaused) {
 		return left, err

@@ -49,7 +49,7 @@ func (cmd taskCommand) auditTask(ctx context.Context, id nacre.SessionID, run as
 		return err
 	}
 	face := newFace(cmd.Env)
-	work := assembly.Run{Session: id, Until: nacre.StageVerified, Telling: assembly.Telling{Started: face.started, Progress: face.progress}, Asking: face.asking()}
+	work := assembly.Run{Session: id, Ending: assembly.Ending{Until: nacre.StageVerified}, Telling: assembly.Telling{Started: face.started, Progress: face.progress}, Asking: face.asking()}
 	verified, err := rt.Run(ctx, work)
 	if err != nil {
 		return face.broken(verified, err)
@@ -100,7 +100,7 @@ merger, in which no agent is started.`,
 			if err != nil {
 				return command.UsageOf(err)
 			}
-			return runCommand(cmd).run(c.Context(), assembly.Run{Session: id, Merger: true}, runOptions{yes: true})
+			return runCommand(cmd).run(c.Context(), assembly.Run{Session: id, Ending: assembly.Ending{Merger: true}}, runOptions{yes: true})
 		},
 	}
 }

@@ -56,7 +56,7 @@ clone of its own, and land one after the other: whole, or not at all.`,
 }
 
 func (cmd taskCommand) spawnCommand() *cobra.Command {
-	run := assembly.Run{Until: nacre.StageReturned}
+	run := assembly.Run{Ending: assembly.Ending{Until: nacre.StageReturned}}
 	c := &cobra.Command{
 		Use: "spawn FILE", Short: "let an agent work on a task, and leave what it returns for verify and run",
 		Long: `Pins the task: later edits of its files change nothing. The agent works sealed until it
@@ -86,7 +86,7 @@ report says which atom did not hold, and why.`,
 			if err != nil {
 				return command.UsageOf(err)
 			}
-			return runCommand(cmd).run(c.Context(), assembly.Run{Session: id, Until: nacre.StageVerified}, runOptions{yes: true})
+			return runCommand(cmd).run(c.Context(), assembly.Run{Session: id, Ending: assembly.Ending{Until: nacre.StageVerified}}, runOptions{yes: true})
 		},
 	}
 }
