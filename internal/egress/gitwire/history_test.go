@@ -161,9 +161,10 @@ func TestOnlySoManyCommitsOfAPushAreRead(t *testing.T) {
 	t.Parallel()
 	old := strings.Repeat("1", 40)
 	last := fmt.Sprintf("tree %s\nparent %s\n", strings.Repeat("2", 40), old)
+	z := zlib.NewWriter(nil) // one for all: a new one takes a megabyte
 	object := func(text string) string {
 		var b bytes.Buffer
-		z := zlib.NewWriter(&b)
+		z.Reset(&b)
 		_, _ = io.WriteString(z, text)
 		_ = z.Close()
 		return string([]byte{0x90 | byte(len(text)&15), byte(len(text) >> 4)}) + b.String()
