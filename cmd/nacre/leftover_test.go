@@ -173,51 +173,6 @@ func TestOldSessionsAreRemoved(t *testing.T) {
 	i.nacre("sessions", "list").want(t, 2, "[retention] older")
 }
 
-// U-22: whatever moment nacre is killed at, of a run or of what takes its work, the work
-// is there whole or has arrived whole, and one command says which.
-func TestWhatDidNotLandOutlivesKilling(t *testing.T) {
-	t.Parallel()
-	for n, verb := range []string{"apply", "branch", "discard", "apply"} {
-		t.Run(fmt.Sprintf("%s, %d", verb, n), func(t *testing.T) {
-			t.Parallel()
-			i := install(t)
-			mark := marker()
-			i.project()
-			rec := i.recording("echo changed > greeting.txt", "sleep 1.5"+mark)
-			r := i.begin("run", "change", "--recording", rec, "--project", "p", "--session", "work", "--check", "false")
-			eventually(t, "the agent's change", func() bool { return len(processes(t, "sleep\x001.5"+mark)) > 0 })
-			_ = r.Process.Kill() // it runs
-			_ = r.Wait()         // it was killed
-			i.nacre("sessions", "diff", "work").want(t, 0, "+changed", "nacre run --session work")
-			gone(t, mark)
-			for try := range 4 { // killed a little later each time
-				i.endedAfter(syscall.SIGKILL, time.Duration(try*(n+1))*15*time.Millisecond, "sessions", verb, "work")
-			}
-			if isThere(i.state("sessions/work/work")) {
-				i.nacre("sessions", verb, "work").want(t, 0)
-			} else {
-				i.nacre("sessions", "list").want(t, 0) // settles what was left
-			}
-			if left := i.git("status", "--porcelain"); left != "" {
-				t.Errorf("half-done: %s", left)
-			}
-			if locks, _ := filepath.Glob(i.work + "/p/.git/*.lock"); len(locks) > 0 {
-				t.Errorf("left behind: %q", locks)
-			}
-			switch verb {
-			case "apply":
-				if n := strings.Count(i.git("log", "--format=%s"), "change"); n != 1 || fileText(filepath.Join(i.work, "p/greeting.txt")) != "changed\n" {
-					t.Errorf("it landed %d times", n)
-				}
-			case "branch":
-				has(t, i.git("show", "nacre/work:greeting.txt"), "changed")
-			}
-			i.nacre("audit", "verify").want(t, 0)
-			i.nacre("run", "--session", "work").want(t, 2, "no unfinished work")
-		})
-	}
-}
-
 // U-21: what a failing check printed is shown where it failed, without secrets, kept with
 // the session, and told to the agent where it may try again on what it left.
 func TestAFailedCheckIsTriedAgain(t *testing.T) {

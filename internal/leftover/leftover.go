@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/config"
@@ -57,7 +58,7 @@ func Look(ctx context.Context, inst *installation.Installation, id nacre.Session
 		return Work{}, err
 	}
 	defer func() { err = errors.Join(err, held.Release()) }()
-	left, err := open(ctx, inst, held, nil)
+	left, err := open(ctx, inst, held, nil, inst.Options.Now)
 	if err != nil {
 		return Work{}, err
 	}
@@ -110,7 +111,7 @@ func hold(ctx context.Context, inst *installation.Installation, id nacre.Session
 	case err != nil:
 		return nil, err
 	case known.State == nacre.SessionRemoved:
-		return nil, config.Errorf("%w: %s was removed", registry.ErrUnknown, id)
+		return nil, errors.Join(config.Errorf("%w: %s was removed", registry.ErrUnknown, id), sweepOne(inst, id))
 	case known.Live():
 		return nil, config.Errorf("session %s is %s: nacre sessions stop %s ends it first", id, known.State, id)
 	}
@@ -127,7 +128,8 @@ func isUnfinished(held *registry.Held) bool { return held.Kind == "run" && held.
 type recorder func(ctx context.Context, rec nacre.Record, detail map[string]any) error
 
 // open reads the work of a session that the caller holds.
-func open(ctx context.Context, inst *installation.Installation, held *registry.Held, record recorder) (*task.Leftover, error) {
+// Commits that are made of it are dated now.
+func open(ctx context.Context, inst *installation.Installation, held *registry.Held, record recorder, now func() time.Time) (*task.Leftover, error) {
 	if held.Kind != "run" {
 		return nil, config.Errorf("session %s is of the kind %s, which works in the project itself: git -C %s diff shows what changed there", held.ID, held.Kind, held.Project)
 	}
@@ -139,7 +141,7 @@ func open(ctx context.Context, inst *installation.Installation, held *registry.H
 		return nil, told(held, err)
 	}
 	left, err := task.OpenLeft(ctx, task.LeftBy{
-		Session: held.ID, Work: held.LatestWork(), Dir: held.Dir(), Spec: spec, Unmarked: held.Began.IsZero() && held.State == nacre.SessionDone, Now: inst.Options.Now, Record: record,
+		Session: held.ID, Work: held.LatestWork(), Dir: held.Dir(), Spec: spec, Unmarked: held.Began.IsZero() && held.State == nacre.SessionDone, Now: now, Record: record,
 	})
 	return left, told(held, err)
 }
@@ -260,7 +262,11 @@ func Take(ctx context.Context, inst *installation.Installation, t Taking) (taken
 		return Taken{}, err
 	}
 	defer func() { err = errors.Join(err, closed()) }()
-	left, err := open(ctx, inst, held, record)
+	now := inst.Options.Now
+	if t.Apart { // the same commit again, where a process was killed that had made it
+		now = func() time.Time { return held.Started }
+	}
+	left, err := open(ctx, inst, held, record, now)
 	if err != nil {
 		return Taken{}, err
 	}
@@ -363,7 +369,7 @@ func Discard(ctx context.Context, inst *installation.Installation, t Taking) (er
 		return told(held, task.ErrNothingLeft)
 	}
 	if t.Shown != "" {
-		left, err := open(ctx, inst, held, nil)
+		left, err := open(ctx, inst, held, nil, inst.Options.Now)
 		if err == nil {
 			err = shown(ctx, held, left, t.Shown)
 		}
