@@ -146,7 +146,9 @@ func TestOtherPeoplesAgentsWorkInTheirOwnTerminal(t *testing.T) {
 			screen.leaves()
 			wait().want(t, 0)
 			gone(t, mark)
-			i.nacre("audit", "show", "work", "--json").want(t, 0, `"kind":"model.end"`, "core.get_session_info", "refused.example")
+			chain := i.nacre("audit", "show", "work", "--json")
+			chain.want(t, 0, `"kind":"model.end"`, "core.get_session_info", "refused.example")
+			hasNo(t, chain.stdout, "raw.githubusercontent.com") // what Codex fetches by itself asks nobody (U-14)
 			for _, request := range server.Requests() {
 				if strings.Contains(string(request.Body), "local-key-of-the-test") {
 					t.Error("the agent knows the key")

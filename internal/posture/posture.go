@@ -222,7 +222,24 @@ func environment(in Input) []string {
 			"NO_PROXY=127.0.0.1,localhost,::1", "no_proxy=127.0.0.1,localhost,::1", "NODE_USE_ENV_PROXY=1",
 			"NPM_CONFIG_UPDATE_NOTIFIER=false") // npm test would ask for the registry, on nobody's behalf
 	}
-	return append(env, in.Env...)
+	return once(append(env, in.Env...))
+}
+
+// once keeps of each variable the value that was set last: which of two counts, programs read
+// differently.
+func once(env []string) []string {
+	at := map[string]int{}
+	kept := env[:0]
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if i, has := at[name]; has {
+			kept[i] = kv
+			continue
+		}
+		at[name] = len(kept)
+		kept = append(kept, kv)
+	}
+	return kept
 }
 
 // installed are the folders where language tools put programs for their user. They come

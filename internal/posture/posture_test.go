@@ -64,6 +64,24 @@ func TestAPostureHoldsOnlyWhatWasGiven(t *testing.T) {
 	}
 }
 
+// U-14: each variable is there once, with what was set last: which of two counts, programs read
+// differently.
+func TestAVariableIsThereOnce(t *testing.T) {
+	p, err := posture.Compute(posture.Input{Env: []string{"NO_PROXY=localhost", "A=1", "NO_PROXY=localhost,tips.example"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, kv := range p.Env {
+		if name, _, _ := strings.Cut(kv, "="); name == "NO_PROXY" || name == "A" {
+			have = append(have, kv)
+		}
+	}
+	if !slices.Equal(have, []string{"NO_PROXY=localhost,tips.example", "A=1"}) {
+		t.Errorf("have %q", have)
+	}
+}
+
 // F-24, M-35: what a session may use of credentials is part of its posture: those whose host
 // it can reach, and those inside. What verifies code has none.
 func TestCredentialsArePartOfThePosture(t *testing.T) {
