@@ -447,6 +447,9 @@ func (v *Overlay) draw() {
 		lines = append(lines, v.o.Style.shown(strings.TrimRight(line, "\n")))
 	}
 	below := v.below(front.q, columns)
+	if most := rows - 3; len(below) > most { // the host's word and a line of the question come before all of the keys
+		below = below[1:min(len(below), most+1)]
+	}
 	room := max(rows-len(below)-2, 1)
 	pages := max((len(lines)+room-1)/room, 1)
 	if pages != v.pages { // in another size they are other pages

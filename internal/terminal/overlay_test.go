@@ -260,7 +260,12 @@ func TestAQuestionIsSeenWholeInAnySize(t *testing.T) {
 		s.ask(q)
 		s.types("\x1d")
 		for range 500 {
+			at := len(s.shown.String())
 			s.types(" ")
+			picture := strings.Split(s.shown.String()[at:], "\r\n")
+			if size[1] >= 6 && (len(picture) > size[1] || !strings.Contains(picture[0], word)) {
+				t.Fatalf("%v: %d lines, and the first is %q", size, len(picture), picture[0])
+			}
 		}
 		shown := strings.NewReplacer("\r\n    ↳ ", "", "\r\n", "", "\x1b", "").Replace(s.shown.String())
 		for _, value := range []string{"000", "099", "199"} {

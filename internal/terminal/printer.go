@@ -35,6 +35,9 @@ type Style struct {
 	Unicode bool
 	// Raw is a terminal in raw mode, whose lines need a carriage return.
 	Raw bool
+	// Columns is how wide the terminal is. Lines of one field or mark that are longer are
+	// broken between words. 0 is none, whose lines stay whole.
+	Columns int
 }
 
 // Printer writes to one stream; it may be used by several goroutines.
@@ -83,7 +86,20 @@ func mark(name string) string {
 
 // Field writes a line under a heading, such as `checked  outside, …`.
 func (p *Printer) Field(heading, format string, values ...any) {
-	p.line(fmt.Sprintf("%s%-8s%s %s", p.accent(), heading, p.reset(), Escape(fmt.Sprintf(format, values...))))
+	lines := p.folded(fmt.Sprintf(format, values...), max(len(heading), 8)+1)
+	p.line(fmt.Sprintf("%s%-8s%s %s", p.accent(), heading, p.reset(), lines[0]))
+	for _, line := range lines[1:] {
+		p.line("         " + line)
+	}
+}
+
+// folded is a text in as many lines as the terminal has room for beside an indent.
+func (p *Printer) folded(text string, indent int) []string {
+	text = Escape(text)
+	if width := p.style.Columns - indent; width > 0 && utf8.RuneCountInString(text) > width {
+		return wrap(text, width)
+	}
+	return []string{text}
 }
 
 // Prose writes a text under a heading, in as many lines as it takes.
@@ -111,7 +127,12 @@ func (p *Printer) NotHeld(missing []string) {
 
 // Mark writes a line with one of the marks tool, denied, ask, say, ok, warn.
 func (p *Printer) Mark(kind, name, text string) {
-	p.line(fmt.Sprintf("  %s %-6s %s", mark(kind), Escape(name), Escape(text)))
+	name = Escape(name)
+	lines := p.folded(text, max(len(name), 6)+5)
+	p.line(fmt.Sprintf("  %s %-6s %s", mark(kind), name, lines[0]))
+	for _, line := range lines[1:] {
+		p.line("           " + line)
+	}
 }
 
 // Shown is a text as long as the stream shows it.

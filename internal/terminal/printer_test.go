@@ -166,6 +166,24 @@ func TestProseIsBrokenBetweenWords(t *testing.T) {
 	}
 }
 
+// U-14: on a terminal no line is longer than it, and none is broken inside a word; elsewhere a
+// line stays whole, for scripts.
+func TestLinesAreFoldedToTheTerminal(t *testing.T) {
+	for columns, want := range map[int]string{
+		0:  "git      1 commit on main, kept as nacre/work\n  ! look   a.sh: a program\n",
+		30: "git      1 commit on main,\n         kept as nacre/work\n  ! look   a.sh: a program\n",
+		20: "git      1 commit on\n         main, kept\n         as\n         nacre/work\n  ! look   a.sh: a\n           program\n",
+	} {
+		var out bytes.Buffer
+		p := terminal.New(&out, terminal.Style{Unicode: true, Columns: columns})
+		p.Field("git", "%s", "1 commit on main, kept as nacre/work")
+		p.Mark("warn", "look", "a.sh: a program")
+		if have := out.String(); have != want {
+			t.Errorf("%d columns: have\n%s\nwant\n%s", columns, have, want)
+		}
+	}
+}
+
 // U-33: where a locale has no UTF-8, nothing but ASCII is written, however it came about.
 func TestATerminalWithoutUnicodeIsShownASCII(t *testing.T) {
 	var out bytes.Buffer

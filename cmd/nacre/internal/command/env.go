@@ -39,7 +39,16 @@ func (e *Env) ToldToEnd(told <-chan struct{}) { e.ending = terminal.NewEnding(to
 
 // Printer writes for people, to stream.
 func (e *Env) Printer(stream *os.File) *terminal.Printer {
-	return terminal.New(e.Out(stream), terminal.Detect(terminal.Is(stream), e.Getenv))
+	return terminal.New(e.Out(stream), e.Style(stream))
+}
+
+// Style is what stream can show.
+func (e *Env) Style(stream *os.File) terminal.Style {
+	style := terminal.Detect(terminal.Is(stream), e.Getenv)
+	if terminal.Is(stream) {
+		style.Columns = terminal.Columns(stream)
+	}
+	return style
 }
 
 // Words is stream, for sentences that no printer writes.
