@@ -312,7 +312,7 @@ func (c *Container) startAgent() (*stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("last stage: %w", err) // PID 1 ends, and it with it
 	}
-	return newStage(child, c.Agent), nil
+	return newStage(child, c.Agent, file), nil
 }
 
 // hide makes PID 1 unreachable for the agent, which is the same user.

@@ -3,8 +3,11 @@ package inside
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +23,7 @@ const agentOOM = "1000"
 type stage struct {
 	child *spawn.Child
 	name  string // what the agent was called with
+	file  string // which that is
 }
 
 // startStage clones the second user namespace, in which the only user is the agent's.
@@ -50,12 +54,15 @@ func startStage(plan Plan, streams [3]uintptr) (*stage, error) {
 	for _, fd := range append(streams[:], SelfFD) {
 		_ = unix.Close(int(fd))
 	}
-	return newStage(child, plan.Agent), nil
+	return newStage(child, plan.Agent, file), nil
 }
 
-func newStage(child *spawn.Child, agent Agent) *stage {
+func newStage(child *spawn.Child, agent Agent, file string) *stage {
 	_ = os.WriteFile("/proc/"+strconv.Itoa(child.Pid)+"/oom_score_adj", []byte(agentOOM), 0) // a preference only
-	return &stage{child, agent.Argv[0]}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(agent.Dir, file)
+	}
+	return &stage{child, agent.Argv[0], file}
 }
 
 // release lets the stage become the agent. It returns what went wrong, or nil
@@ -67,9 +74,32 @@ func (s *stage) release() error {
 	err := s.child.Executed()
 	var failed *spawn.CallError
 	if errors.As(err, &failed) && failed.What == execution {
-		return execError{fmt.Errorf("%s: %w", s.name, failed.Err)}
+		return execError{fmt.Errorf("%s: %w", s.name, s.missing(failed.Err))}
 	}
 	return err
+}
+
+// maxShebang is how much of a script the kernel reads to find its interpreter, in bytes.
+const maxShebang = 256
+
+// missing says which file the kernel did not find, where the program itself is there.
+func (s *stage) missing(err error) error {
+	if !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	script, opened := os.OpenFile(s.file, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if opened != nil {
+		return err
+	}
+	defer func() { _ = script.Close() }() // it was only read
+	text := make([]byte, maxShebang)
+	n, _ := io.ReadFull(script, text) // shorter ones, too
+	line, _, _ := strings.Cut(string(text[:n]), "\n")
+	words := strings.Fields(strings.TrimPrefix(line, "#!"))
+	if !strings.HasPrefix(line, "#!") || len(words) == 0 {
+		return fmt.Errorf("it is there, and what loads it is not: it was built for another C library: %w", err)
+	}
+	return fmt.Errorf("it is there, and its interpreter %q is not: of your home, only the command and the project are inside: %w", words[0], err)
 }
 
 // reportOf says why there is no agent.

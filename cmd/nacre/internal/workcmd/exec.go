@@ -359,7 +359,7 @@ func (s status) event(name string, body any) {
 
 // printer writes while the command runs, when a terminal of ours is in raw mode.
 func (s status) printer() *terminal.Printer {
-	style := terminal.Detect(terminal.Is(s.env.Stderr), s.env.Getenv)
+	style := s.env.Style(s.env.Stderr)
 	style.Raw = terminal.Is(s.env.Stdin) && terminal.Is(s.env.Stdout)
 	return terminal.New(s.screen.unheld(s.env.Stderr), style)
 }
@@ -445,6 +445,9 @@ func says(r assembly.ExecResult) bool {
 	return r.TimedOut || r.Limit != "" || r.Memory != "" || len(r.Git.Lines()) > 0 || len(r.Planted.Lines()) > 0
 }
 
+// exitNotFound is with what shells and env end that did not find a program.
+const exitNotFound = 127
+
 func showExit(p *terminal.Printer, result assembly.ExecResult) {
 	if result.TimedOut {
 		p.Field("nacre", "the time limit ended the command")
@@ -454,6 +457,9 @@ func showExit(p *terminal.Printer, result assembly.ExecResult) {
 	}
 	if result.Memory != "" {
 		p.Field("nacre", "%s", result.Memory)
+	}
+	if result.ExitCode == exitNotFound {
+		p.Field("nacre", "exit %d says that a program was not found: of your home, only the command and the project are inside", exitNotFound)
 	}
 	for _, line := range result.Git.Lines() {
 		p.Field("git", "%s", line)
