@@ -115,6 +115,10 @@ func TestWhatDidNotLandIsKeptApartOrThrownAway(t *testing.T) {
 	i.refused("gone", "echo again > greeting.txt") // its name is free, and its chains go on
 	i.nacre("audit", "verify").want(t, 0, "gone.1", "gone.2")
 	has(t, i.nacre("sessions", "list").stdout, "not landed")
+	idle := i.nacre("run", "look", "--recording", i.recording("true"), "--project", "p", "--session", "idle", "--check", "true")
+	idle.want(t, 1, "nothing was changed")
+	hasNo(t, idle.stdout, "nacre sessions")
+	i.nacre("sessions", "rm", "idle").want(t, 0)
 	i.nacre("exec", "-q", "--session", "plain", "--", "true").want(t, 0)
 	i.nacre("sessions", "diff", "plain").want(t, 2, "works in the project itself")
 	i.nacre("sessions", "diff", "nosuch").want(t, 1, "no such session")

@@ -95,6 +95,9 @@ func WithoutSecrets(text string) string {
 	return clean
 }
 
+// NothingChanged says why the result of a run does not land that left the files as they were.
+const NothingChanged = "nothing was changed"
+
 // NoCheck says why the result of an [Spec.Unverified] run does not land.
 const NoCheck = "no check was named, so nothing is verified: add --check COMMAND"
 
@@ -315,7 +318,7 @@ func (r *run) refuse(result *nacre.RunResult, talk conversation, work worktree) 
 	case work.Refused != "":
 		return work.Refused
 	case len(result.Changes) == 0 && !r.readsOnly() && !talk.Delegated:
-		return "nothing was changed"
+		return NothingChanged
 	case r.spec.Unverified():
 		return NoCheck
 	}

@@ -90,11 +90,12 @@ func conclude(ctx context.Context, s *seal.Session, report Report, spec task.Spe
 	return report, err
 }
 
-// tidy removes what a landed run worked on. What did not land, or not whole, stays for a
-// person to look at, until the session's next run.
+// tidy removes what a run worked on that has landed or changed nothing. What did not land, or
+// not whole, stays for a person to look at, until the session's next run.
 func tidy(s *seal.Session, report *Report, held task.Held) error {
 	work := filepath.Join(s.Dir(), task.WorkDir)
-	if !report.Landed && !report.Delivered || held == task.HeldLeaveOut && len(report.Left) > 0 {
+	unchanged := report.Reason == task.NothingChanged && len(report.Left) == 0
+	if !report.Landed && !report.Delivered && !unchanged || held == task.HeldLeaveOut && len(report.Left) > 0 {
 		kept, over, err := repo.Left(work)
 		report.Work, report.Over = kept, string(over)
 		return err

@@ -32,7 +32,7 @@ func newFace(env *command.Env) *face {
 	f := &face{env: env, printer: env.Printer(env.Stdout)}
 	if terminal.Is(env.Stdout) {
 		f.terminal = terminal.NewUnheld(env.Stdout)
-		f.printer = terminal.New(f.terminal, terminal.Detect(true, env.Getenv))
+		f.printer = terminal.New(f.terminal, env.Style(env.Stdout))
 	}
 	return f
 }
@@ -247,6 +247,9 @@ func printReport(p *terminal.Printer, r assembly.Report) {
 		p.Prose("not merged", r.Reason)
 		if r.Next != "" {
 			p.Field("next", "%s", r.Next)
+		}
+		if r.Work == "" { // nothing was changed
+			break
 		}
 		p.Field("look", "%s holds what the agent made%s", r.Work, madeOver(r.Over))
 		p.Field("take", "nacre sessions diff %[1]s · apply %[1]s · branch %[1]s · discard %[1]s", r.Session)
