@@ -19,7 +19,7 @@ func (b build) formula() error {
 	var hardware strings.Builder
 	for _, one := range []struct{ arch, on string }{{"amd64", "on_intel"}, {"arm64", "on_arm"}} {
 		t := target{build: b, arch: one.arch}
-		data, err := os.ReadFile(filepath.Join(b.out, t.name(".tar.gz")))
+		data, err := os.ReadFile(filepath.Join(b.out, t.name("nacre", ".tar.gz")))
 		if os.IsNotExist(err) {
 			continue
 		}
@@ -28,7 +28,7 @@ func (b build) formula() error {
 		}
 		sum := sha256.Sum256(data)
 		fmt.Fprintf(&hardware, "    %s do\n      url \"https://github.com/nacre-dev/nacre/releases/download/%s/%s\"\n      sha256 %q\n    end\n",
-			one.on, b.version, t.name(".tar.gz"), hex.EncodeToString(sum[:]))
+			one.on, b.version, t.name("nacre", ".tar.gz"), hex.EncodeToString(sum[:]))
 	}
 	return write(filepath.Join(b.out, "nacre.rb"), fmt.Sprintf(`class Nacre < Formula
   desc "Shell between an AI agent and everything it can touch"

@@ -4,8 +4,10 @@ go 1.26.0
 
 require (
 	github.com/CycloneDX/cyclonedx-go v0.9.2
+	github.com/compose-spec/compose-go/v2 v2.16.2
 	github.com/goreleaser/nfpm/v2 v2.45.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+	go.yaml.in/yaml/v3 v3.0.4
 )
 
 require (
@@ -45,7 +47,6 @@ require (
 	github.com/ulikunitz/xz v0.5.15 // indirect
 	github.com/xanzy/ssh-agent v0.3.3 // indirect
 	gitlab.com/digitalxero/go-conventional-commit v1.0.7 // indirect
-	go.yaml.in/yaml/v3 v3.0.4 // indirect
 	golang.org/x/crypto v0.45.0 // indirect
 	golang.org/x/net v0.47.0 // indirect
 	golang.org/x/sys v0.38.0 // indirect

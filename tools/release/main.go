@@ -1,7 +1,8 @@
 // Command release makes what people install: for each target a tarball and packages
 // for Debian, RPM, Alpine and Arch, each with the programs, the built-in plugins,
-// completions and man pages; a bill of materials; a Homebrew formula; the installer;
-// and the checksums of all of them. The same commit makes the same bytes.
+// completions and man pages; the same of what starts pods of Kubernetes; an image with
+// both; bills of materials; a Homebrew formula; the installer; and the checksums of all
+// of them. The same commit makes the same bytes.
 //
 // It is started in the project's folder: go run -C tools/release . --root DIR.
 package main
@@ -129,7 +130,7 @@ func (b build) number() string {
 func (b build) pages() (folder string, err error) {
 	folder = filepath.Join(b.work, "pages")
 	nacre := filepath.Join(b.work, "nacre")
-	if err := b.compile("", nacre, "./cmd/nacre"); err != nil {
+	if err := b.compile("", "", nacre, "./cmd/nacre"); err != nil {
 		return "", err
 	}
 	for shell, file := range map[string]string{"bash": "bash/nacre", "zsh": "zsh/_nacre", "fish": "fish/nacre.fish"} {
@@ -147,15 +148,15 @@ func (b build) pages() (folder string, err error) {
 	}
 	command := exec.Command("go", "test", "-vet=off", "-count=1", "-run", "^TestEveryCommandHasAManPage$", "./cmd/nacre")
 	command.Dir, command.Stdout, command.Stderr = b.root, os.Stderr, os.Stderr
-	command.Env = append(os.Environ(), "NACRE_MAN="+man, "NACRE_MAN_VERSION="+b.version, "NACRE_MAN_DATE="+b.made.Format(time.RFC3339))
+	command.Env = append(os.Environ(), "NACRE_BUILT="+b.work, "NACRE_MAN="+man, "NACRE_MAN_VERSION="+b.version, "NACRE_MAN_DATE="+b.made.Format(time.RFC3339))
 	return folder, command.Run()
 }
 
-// compile builds a package for an architecture; the host's where it is empty.
-func (b build) compile(arch, to string, packages ...string) error {
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version=" + b.version, "-o", to}, packages...)
-	command := exec.Command("go", args...)
-	command.Dir, command.Stdout, command.Stderr = b.root, os.Stderr, os.Stderr
+// compile builds packages of a module, which is a folder of the project, for an
+// architecture; the host's where it is empty.
+func (b build) compile(arch, module, to, packages string) error {
+	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+b.version, "-o", to, packages)
+	command.Dir, command.Stdout, command.Stderr = filepath.Join(b.root, module), os.Stderr, os.Stderr
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if arch != "" {
 		command.Env = append(command.Env, "GOOS=linux", "GOARCH="+arch)

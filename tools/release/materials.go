@@ -20,26 +20,27 @@ type component struct {
 	Purl    string `json:"purl,omitempty"`
 }
 
-// materials writes what the program is made of, by what the Go linker wrote into it.
-func (t target) materials(program string) error {
-	info, err := buildinfo.ReadFile(program)
+// materials writes what the product's program is made of, by what the Go linker wrote into it.
+func (p product) materials() error {
+	info, err := buildinfo.ReadFile(p.program)
 	if err != nil {
 		return err
 	}
 	parts := []component{{"library", "std", "std", strings.TrimPrefix(info.GoVersion, "go"), "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}}
 	for _, m := range info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
+		version := m.Version
+		if m.Replace != nil { // by a folder of the project: nothing else is replaced
+			version = p.version
 		}
-		purl := "pkg:golang/" + m.Path + "@" + m.Version
-		parts = append(parts, component{"library", purl, m.Path, m.Version, purl})
+		purl := "pkg:golang/" + m.Path + "@" + version
+		parts = append(parts, component{"library", purl, m.Path, version, purl})
 	}
 	slices.SortFunc(parts, func(a, b component) int { return cmp.Compare(a.Ref, b.Ref) })
 	bill := map[string]any{
 		"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
 		"metadata": map[string]any{
-			"timestamp": t.made.Format(time.RFC3339),
-			"component": component{Type: "application", Ref: "nacre", Name: "nacre", Version: t.version},
+			"timestamp": p.made.Format(time.RFC3339),
+			"component": component{Type: "application", Ref: p.title, Name: p.title, Version: p.version},
 		},
 		"components": parts,
 	}
@@ -47,10 +48,10 @@ func (t target) materials(program string) error {
 	if err != nil {
 		return err
 	}
-	if err := t.conforms(data); err != nil {
+	if err := p.conforms(data); err != nil {
 		return fmt.Errorf("the bill of materials: %w", err)
 	}
-	return write(filepath.Join(t.out, t.name(".cdx.json")), string(data)+"\n")
+	return write(filepath.Join(p.out, p.name(".cdx.json")), string(data)+"\n")
 }
 
 // sorted orders files by where they are installed.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
@@ -30,7 +32,7 @@ type target struct {
 const (
 	programs = "lib/nacre"
 	manuals  = "share/man/man1"
-	docs     = "share/doc/nacre"
+	docs     = "share/doc/"
 	units    = "share/systemd/user"
 )
 
@@ -49,28 +51,83 @@ type file struct {
 	mode     fs.FileMode
 }
 
-// all makes the tarball, the packages and the bill of materials.
+// product is a part of a release that is installed by itself.
+type product struct {
+	target
+	title, description string
+	needs, recommends  []string // packages
+	program            string   // the one that its bill of materials is of
+	files              []file
+	// links lead from a place below /usr to another one.
+	links map[string]string
+}
+
+// all makes what is installed, and the image that holds all of it.
 func (t target) all(pages string) error {
-	stage := filepath.Join(t.work, t.arch)
-	if err := t.programs(stage); err != nil {
-		return err
-	}
-	list, err := t.files(stage, pages)
+	core, err := t.core(filepath.Join(t.work, t.arch), pages)
 	if err != nil {
 		return err
 	}
-	if err := t.materials(filepath.Join(stage, "nacre")); err != nil {
+	pods, err := t.pods(filepath.Join(t.work, t.arch+"-pods"))
+	if err != nil {
 		return err
 	}
-	if err := t.tarball(list); err != nil {
+	for _, p := range []product{core, pods} {
+		if err := p.publish(); err != nil {
+			return fmt.Errorf("%s: %w", p.title, err)
+		}
+	}
+	return t.image(core, pods)
+}
+
+// publish makes the tarball, the packages and the bill of materials.
+func (p product) publish() error {
+	if err := p.materials(); err != nil {
 		return err
 	}
-	for _, format := range []string{"deb", "rpm", "apk", "archlinux"} {
-		if err := t.packaged(format, list); err != nil {
+	if err := p.tarball(); err != nil {
+		return err
+	}
+	for _, format := range formats {
+		if err := p.packaged(format); err != nil {
 			return fmt.Errorf("%s: %w", format, err)
 		}
 	}
 	return nil
+}
+
+// core is nacre with the built-in plugins.
+func (t target) core(stage, pages string) (product, error) {
+	p := product{
+		target: t, title: "nacre", description: "The shell between an AI agent and everything it can touch.", recommends: []string{"git"},
+		program: filepath.Join(stage, "nacre"), links: map[string]string{"bin/nacre": "../" + programs + "/nacre"},
+	}
+	if err := t.programs(stage); err != nil {
+		return p, err
+	}
+	var err error
+	p.files, err = t.files(stage, pages)
+	return p, err
+}
+
+// pods is what starts sandboxes in pods of Kubernetes, beside nacre.
+func (t target) pods(stage string) (product, error) {
+	p := product{
+		target: t, title: "nacre-k8s", description: "Starts nacre's sandboxes in pods of Kubernetes.", needs: []string{"nacre"},
+		program: filepath.Join(stage, "nacre-k8s"),
+	}
+	for to, from := range map[string]string{"nacre-k8s": "./cmd/nacre-k8s", "pod/sandbox-init": "./cmd/sandbox-init"} {
+		if err := t.compile(t.arch, "k8s", filepath.Join(stage, to), from); err != nil {
+			return p, err
+		}
+		p.files = append(p.files, file{filepath.Join(stage, to), path.Join(programs, to), 0o755})
+	}
+	manifests, err := filepath.Glob(filepath.Join(t.root, "k8s/manifests/*.yaml"))
+	for _, from := range append(manifests, filepath.Join(t.root, "k8s/image/Dockerfile"), filepath.Join(t.root, "LICENSE")) {
+		p.files = append(p.files, file{from, path.Join(docs, p.title, filepath.Base(from)), 0o644})
+	}
+	sorted(p.files)
+	return p, err
 }
 
 // programs builds them, and puts the built-in plugins beside them.
@@ -78,7 +135,7 @@ func (t target) programs(stage string) error {
 	if err := os.MkdirAll(stage, 0o755); err != nil {
 		return err
 	}
-	if err := t.compile(t.arch, stage+"/", "./cmd/..."); err != nil {
+	if err := t.compile(t.arch, "", stage+"/", "./cmd/..."); err != nil {
 		return err
 	}
 	plugins, err := os.ReadDir(filepath.Join(t.root, "plugins"))
@@ -90,7 +147,7 @@ func (t target) programs(stage string) error {
 		if err := os.MkdirAll(filepath.Join(to, "skill"), 0o755); err != nil {
 			return err
 		}
-		if err := t.compile(t.arch, filepath.Join(to, "handler"), "./plugins/"+p.Name()); err != nil {
+		if err := t.compile(t.arch, "", filepath.Join(to, "handler"), "./plugins/"+p.Name()); err != nil {
 			return err
 		}
 		pages, err := filepath.Glob(filepath.Join(from, "skill", "*.md"))
@@ -145,39 +202,47 @@ func (t target) files(stage, pages string) ([]file, error) {
 	}
 	list = append(list, file{filepath.Join(t.root, "tools/release", unit), path.Join(units, unit), 0o644})
 	for _, name := range []string{"LICENSE", "README.md", "SECURITY.md"} {
-		list = append(list, file{filepath.Join(t.root, name), path.Join(docs, name), 0o644})
+		list = append(list, file{filepath.Join(t.root, name), path.Join(docs, "nacre", name), 0o644})
 	}
 	return sorted(list), nil
 }
 
 // name is that of a file that is released.
-func (t target) name(ending string) string {
-	return fmt.Sprintf("nacre_%s_linux_%s%s", strings.TrimPrefix(t.version, "v"), t.arch, ending)
+func (p product) name(ending string) string { return p.target.name(p.title, ending) }
+
+func (t target) name(title, ending string) string {
+	return fmt.Sprintf("%s_%s_linux_%s%s", title, strings.TrimPrefix(t.version, "v"), t.arch, ending)
 }
 
 // tarball has one folder; bin/nacre in it leads to the program.
-func (t target) tarball(list []file) (err error) {
-	out, err := os.Create(filepath.Join(t.out, t.name(".tar.gz")))
+func (p product) tarball() (err error) {
+	out, err := os.Create(filepath.Join(p.out, p.name(".tar.gz")))
 	if err != nil {
 		return err
 	}
 	defer func() { err = first(err, out.Close()) }()
-	zipped, err := gzip.NewWriterLevel(out, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
+	zipped := gzip.NewWriter(out)
 	archive := tar.NewWriter(zipped)
-	top := t.name("")
-	link := tar.Header{Typeflag: tar.TypeSymlink, Name: top + "/bin/nacre", Linkname: "../" + programs + "/nacre", Mode: 0o777, ModTime: t.made}
-	if err := archive.WriteHeader(&link); err != nil {
+	if err := p.into(archive, p.name("")); err != nil {
 		return err
 	}
-	for _, f := range list {
-		if err := t.archived(archive, top, f); err != nil {
+	return first(archive.Close(), zipped.Close())
+}
+
+// into writes the links and the files below a folder of an archive.
+func (p product) into(archive *tar.Writer, top string) error {
+	for _, from := range slices.Sorted(maps.Keys(p.links)) {
+		link := tar.Header{Typeflag: tar.TypeSymlink, Name: top + "/" + from, Linkname: p.links[from], Mode: 0o777, ModTime: p.made}
+		if err := archive.WriteHeader(&link); err != nil {
 			return err
 		}
 	}
-	return first(archive.Close(), zipped.Close())
+	for _, f := range p.files {
+		if err := p.archived(archive, top, f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t target) archived(archive *tar.Writer, top string, f file) error {
@@ -198,29 +263,33 @@ func (t target) archived(archive *tar.Writer, top string, f file) error {
 	return err
 }
 
+// formats are the packages that are made.
+var formats = []string{"deb", "rpm", "apk", "archlinux"}
+
 // packaged makes a package of one format.
-func (t target) packaged(format string, list []file) (err error) {
+func (p product) packaged(format string) (err error) {
 	info := &nfpm.Info{
-		Name: "nacre", Arch: t.arch, Platform: "linux", Version: t.number(), Section: "utils", Priority: "optional",
-		Maintainer:  "The nacre authors <nacre@localhost>",
-		Description: "The shell between an AI agent and everything it can touch.",
-		Homepage:    "https://github.com/nacre-dev/nacre", License: "Apache-2.0", MTime: t.made,
-		Overridables: nfpm.Overridables{Recommends: []string{"git"}},
+		Name: p.title, Arch: p.arch, Platform: "linux", Version: p.number(), Section: "utils", Priority: "optional",
+		Maintainer: "The nacre authors <nacre@localhost>", Description: p.description,
+		Homepage: "https://github.com/nacre-dev/nacre", License: "Apache-2.0", MTime: p.made,
+		Overridables: nfpm.Overridables{Depends: p.needs, Recommends: p.recommends},
 	}
-	for _, f := range list {
+	for _, f := range p.files {
 		info.Contents = append(info.Contents, &files.Content{
-			Source: f.from, Destination: "/usr/" + f.to, FileInfo: &files.ContentFileInfo{Mode: f.mode, MTime: t.made, Owner: "root", Group: "root"},
+			Source: f.from, Destination: "/usr/" + f.to, FileInfo: &files.ContentFileInfo{Mode: f.mode, MTime: p.made, Owner: "root", Group: "root"},
 		})
 	}
-	info.Contents = append(info.Contents, &files.Content{
-		Type: files.TypeSymlink, Source: "../" + programs + "/nacre", Destination: "/usr/bin/nacre", FileInfo: &files.ContentFileInfo{MTime: t.made, Owner: "root", Group: "root"},
-	})
+	for from, to := range p.links {
+		info.Contents = append(info.Contents, &files.Content{
+			Type: files.TypeSymlink, Source: to, Destination: "/usr/" + from, FileInfo: &files.ContentFileInfo{MTime: p.made, Owner: "root", Group: "root"},
+		})
+	}
 	packager, err := nfpm.Get(format)
 	if err != nil {
 		return err
 	}
 	info = nfpm.WithDefaults(info)
-	info.Target = filepath.Join(t.out, packager.ConventionalFileName(info))
+	info.Target = filepath.Join(p.out, packager.ConventionalFileName(info))
 	if err := nfpm.PrepareForPackager(info, format); err != nil {
 		return err
 	}
