@@ -148,7 +148,7 @@ func brackets(line string) int {
 	return n
 }
 
-// suggest names the key that was meant, or all that there are.
+// suggest names the key that was meant, and all that there are (U-32).
 func suggest(key string, allowed []string) string {
 	best, distance := "", 3
 	for _, candidate := range allowed {
@@ -156,10 +156,11 @@ func suggest(key string, allowed []string) string {
 			best, distance = candidate, d
 		}
 	}
+	all := strings.Join(allowed, ", ")
 	if best != "" {
-		return "did you mean \"" + best + "\"?"
+		return "did you mean \"" + best + "\"? The keys here are " + all
 	}
-	return "the keys here are " + strings.Join(allowed, ", ")
+	return "the keys here are " + all
 }
 
 // edits is the Levenshtein distance of two short keys.

@@ -180,7 +180,7 @@ func TestATypoIsRefusedWithItsLine(t *testing.T) {
 		"a typo in a dotted key":          {rule + `match.sensitvity = ["PII"]`, `policy.toml:4: unknown key "sensitvity"; did you mean "sensitivity"?`},
 		"another case":                    {"Default = \"allow\"", `policy.toml:1: unknown key "Default"; did you mean "default"?`},
 		"a rule's key in another case":    {rule + "match = {}\nAction = \"deny\"", `policy.toml:5: unknown key "Action"; did you mean "action"?`},
-		"rule for rules":                  {"\n[[rule]]\naction = \"deny\"", `policy.toml:2: unknown key "rule"; did you mean "rules"?`},
+		"rule for rules":                  {"\n[[rule]]\naction = \"deny\"", `policy.toml:2: unknown key "rule"; did you mean "rules"? The keys here are default, rules`},
 		"groups are not kept here":        {"default = \"deny\"\n[groups.main]\ntools = [\"*\"]", `policy.toml:2: unknown key "groups"; the keys here are default, rules`},
 		"a typo in a constraint":          {rule + "match = {}\nconstraints = { max_row = 5 }", `policy.toml:5: unknown key "max_row"; did you mean "max_rows"?`},
 		"rules in one line":               {`rules = [{ action = "allow", match = {} }]`, `policy.toml:1: rules: write each rule as a [[rules]] table`},

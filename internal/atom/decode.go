@@ -213,12 +213,19 @@ func plainKey(name string) string {
 	return strings.Join(parts, ".")
 }
 
-// suggestion names the key that was meant, or the keys that there are.
+// suggestion names the key that was meant, and the keys that there are (U-32).
 func suggestion(key string, known Keys) string {
-	if meant := Nearest(key, maps.Keys(known)); meant != "" {
+	meant, list := Nearest(key, maps.Keys(known)), beside(key, known)
+	switch {
+	case meant == "" && list == "":
+		return ""
+	case meant == "":
+		return "; known here are " + list
+	case list == "":
 		return fmt.Sprintf("; did you mean %q?", meant)
+	default:
+		return fmt.Sprintf("; did you mean %q? Known here are %s", meant, list)
 	}
-	return beside(key, known)
 }
 
 // beside lists the keys that could stand where an unknown one does.
@@ -230,9 +237,6 @@ func beside(key string, known Keys) string {
 			list = append(list, candidate)
 		}
 	}
-	if len(list) == 0 {
-		return ""
-	}
 	slices.Sort(list)
-	return "; known here are " + strings.Join(list, ", ")
+	return strings.Join(list, ", ")
 }

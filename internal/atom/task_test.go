@@ -134,7 +134,8 @@ func TestBadTasks(t *testing.T) {
 		"null in a list":            {good + "[scope]\nfiles-whitelist = [\n \"a\",\n null,\n]\n", "line 9: TOML has no null"},
 		"null before a comment":     {swap("agent-id = \"a\"", "parent-agent = null # none"), "absent means none"},
 		"an unknown key":            {swap("agent-id", "agent_id"), `line 3: unknown key "task.agent_id"; did you mean "task.agent-id"`},
-		"an unknown key like none":  {"x = 1\n" + good, `line 1: unknown key "x"; known here are body, output, scope, task, verification`}, // F-131
+		"an unknown key like none":  {"x = 1\n" + good, `line 1: unknown key "x"; known here are body, output, scope, task, verification`},                                                          // F-131
+		"one in a table, misspelt":  {good + "[scope]\nfiles-denylst = []\n", `did you mean "scope.files-denylist"? Known here are scope.files-denylist, scope.files-whitelist, scope.max-deletes`}, // U-32
 		"one in a table":            {good + "[scope]\nzzzzzzzz = 1\n", `line 7: unknown key "scope.zzzzzzzz"; known here are scope.files-denylist, scope.files-whitelist, scope.max-deletes`},
 		"an unknown table":          {good + "[scopes]\n", `line 6: unknown key "scopes"; did you mean "scope"`},
 		"a dotted unknown key":      {good + "[scope]\na.b = 1\n", "line 7: unknown key"},
