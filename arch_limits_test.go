@@ -25,7 +25,7 @@ const (
 
 // parts are the rooms that the composition is made of.
 var parts = []string{
-	"assembly", "internal/config", "internal/installation", "internal/operator", "internal/cockpit", "internal/process", "internal/toolchain", "internal/pins",
+	"assembly", "internal/config", "internal/installation", "internal/operator", "internal/cockpit", "internal/passkey", "internal/process", "internal/toolchain", "internal/pins",
 	"internal/receipt", "internal/scheduling", "internal/store", "internal/machines", "internal/leftover", "internal/learn", "internal/learned", "internal/review", "internal/graduation", "internal/overview", "internal/account", "internal/survey", "internal/access", "internal/upstream", "internal/lease", "internal/leasing", "internal/asking", "internal/quiet", "internal/intrinsic", "internal/handler", "internal/hosting", "internal/watch", "internal/metering", "internal/basis", "internal/explain", "internal/plantings", "internal/reach", "internal/recollection", "internal/toolset", "internal/doorway", "internal/seal", "internal/launch", "internal/conversation", "internal/fetch", "internal/gitdir", "internal/order", "internal/children", "internal/agent",
 	"internal/command", "internal/interactive", "internal/home", "internal/eventlog", "internal/converse", "internal/work", "internal/erasure", "internal/pluginadmin", "internal/telling", "internal/endpoints", "internal/mailbox", "internal/ticking", "internal/serve", "internal/doctor", "internal/prove",
 }

@@ -64,6 +64,8 @@ var floors = map[string]int{
 	"internal/eventlog": 2,
 	// what others filled, looked at
 	"internal/tree": 2, "internal/overlay": 2,
+	// what a program that waits keeps
+	"internal/idle": 2,
 	// what nacre itself dials through
 	"internal/outward": 2,
 
@@ -87,7 +89,7 @@ var floors = map[string]int{
 	// what the parts of the composition are opened with
 	"internal/learned": 5, "internal/config": 6, "internal/process": 6,
 	// who may decide, and what faces stand on
-	"internal/roster": 7, "internal/cockpit": 9, "internal/web": 19,
+	"internal/roster": 7, "internal/passkey": 7, "internal/ceremony": 8, "internal/cockpit": 9, "internal/web": 19,
 	// the database that machines share, as a whole
 	"internal/store":      8,
 	"internal/configfile": 7, "internal/installation": 7, "internal/access": 8, "internal/upstream": 8, "internal/leasing": 8, "internal/asking": 8, "internal/quiet": 8, "internal/operator": 8, "internal/toolchain": 8, "internal/pins": 8, "internal/receipt": 8, "internal/handler": 8,

@@ -41,21 +41,21 @@ func (m remembers) Memories(ctx context.Context, group nacre.Group, waiting bool
 }
 
 func (m remembers) Trust(ctx context.Context, group nacre.Group, id string, trusted bool) error {
-	return assembly.TrustMemory(ctx, m.Runtime, group, id, trusted)
+	return assembly.TrustMemory(ctx, as(ctx, m.Runtime), group, id, trusted)
 }
 
 func (m remembers) Doomed(ctx context.Context, group nacre.Group, id string) (web.Doomed, error) {
-	found, err := assembly.LookForgetting(ctx, m.Runtime, forgets(group, id))
+	found, err := assembly.LookForgetting(ctx, as(ctx, m.Runtime), forgets(ctx, group, id))
 	return doomed(found), err
 }
 
 func (m remembers) Forget(ctx context.Context, group nacre.Group, id, told string) (left string, err error) {
-	found, err := assembly.LookForgetting(ctx, m.Runtime, forgets(group, id))
+	found, err := assembly.LookForgetting(ctx, as(ctx, m.Runtime), forgets(ctx, group, id))
 	if err == nil && told != doomed(found).Told {
 		err = errors.New("what would be erased has changed meanwhile: look again")
 	}
 	if err == nil {
-		err = assembly.ForgetMemory(ctx, m.Runtime, forgets(group, id), found)
+		err = assembly.ForgetMemory(ctx, as(ctx, m.Runtime), forgets(ctx, group, id), found)
 	}
 	if errors.Is(err, sqlitefile.ErrLingers) {
 		return err.Error(), nil
@@ -63,8 +63,8 @@ func (m remembers) Forget(ctx context.Context, group nacre.Group, id, told strin
 	return "", err
 }
 
-func forgets(group nacre.Group, id string) assembly.Forget {
-	return assembly.Forget{ID: id, Group: group, Who: string(visitor())}
+func forgets(ctx context.Context, group nacre.Group, id string) assembly.Forget {
+	return assembly.Forget{ID: id, Group: group, Who: visitor(ctx)}
 }
 
 // doomed is what goes, as a page shows it. It is named by a digest of the ids of all of it.
@@ -146,14 +146,14 @@ func (l learns) Approve(ctx context.Context, c web.Choice) error {
 	if err != nil {
 		return err
 	}
-	_, err = assembly.ApproveLearned(ctx, l.Runtime, now, assembly.LearnChoice{
-		Proposal: c.Proposal, Lines: c.Lines, Wider: c.Wider, For: time.Duration(c.Days) * day, By: string(visitor()),
+	_, err = assembly.ApproveLearned(ctx, as(ctx, l.Runtime), now, assembly.LearnChoice{
+		Proposal: c.Proposal, Lines: c.Lines, Wider: c.Wider, For: time.Duration(c.Days) * day, By: visitor(ctx),
 	})
 	return err
 }
 
 func (l learns) Undo(ctx context.Context, id string) error {
-	_, err := assembly.UndoLearned(ctx, l.Runtime, id)
+	_, err := assembly.UndoLearned(ctx, as(ctx, l.Runtime), id)
 	return err
 }
 
@@ -177,12 +177,12 @@ func (p powers) Powers(ctx context.Context) ([]web.Power, error) {
 }
 
 func (p powers) Unlock(ctx context.Context, name string, days int) error {
-	_, err := assembly.UnlockPower(ctx, p.Runtime, name, string(visitor()), time.Duration(days)*day)
+	_, err := assembly.UnlockPower(ctx, as(ctx, p.Runtime), name, visitor(ctx), time.Duration(days)*day)
 	return err
 }
 
 func (p powers) Lock(ctx context.Context, name string) error {
-	return assembly.LockPower(ctx, p.Runtime, name, string(visitor()))
+	return assembly.LockPower(ctx, as(ctx, p.Runtime), name, visitor(ctx))
 }
 
 // rules are what decides in sessions that begin now. What was read of the config when this
@@ -243,7 +243,7 @@ func (r rules) Replay(ctx context.Context) (web.Replayed, error) {
 }
 
 func (r rules) AcceptPolicy(ctx context.Context, version string) error {
-	return assembly.PoliciesOf(r.Runtime).AcceptPolicy(ctx, version, string(visitor()))
+	return assembly.PoliciesOf(as(ctx, r.Runtime)).AcceptPolicy(ctx, version, visitor(ctx))
 }
 
 // Roles are those that ship: the page is of no project.

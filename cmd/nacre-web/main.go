@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/idle"
 	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/web"
 )
@@ -62,16 +64,15 @@ func serve(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	port, hosts := assembly.WebAddress(rt)
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	here, err := listen(ctx, port)
 	if err != nil {
 		return err
 	}
-	host := listener.Addr().String()
 	shown := of(rt, opened)
-	shown.Host, shown.Hosts = host, hosts
+	shown.Host, shown.Local, shown.Hosts = here.host, here.local, hosts
 	site, code, err := web.New(shown)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, here.close())
 	}
 	defer site.Close()
 	server := &http.Server{
@@ -79,24 +80,76 @@ func serve(ctx context.Context, out io.Writer) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve says that it was closed
 	defer stop()
-	if _, err := fmt.Fprintf(out, "http://%s/#%s\n", host, code); err != nil {
-		return errors.Join(err, listener.Close())
+	if _, err := fmt.Fprintf(out, "http://%s/#%s\n", cmp.Or(here.local, here.host), code); err != nil {
+		return errors.Join(err, here.close())
 	}
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	defer idle.Rest(ctx)()
+	return here.serve(server)
+}
+
+// address is where the page answers: on 127.0.0.1, and on ::1 where this machine has that.
+type address struct {
+	host      string
+	listeners []net.Listener
+	// local is the name under which passkeys are kept, which browsers look for at both addresses:
+	// empty where another program answers at one of them.
+	local string
+}
+
+func listen(ctx context.Context, port uint16) (address, error) {
+	var with net.ListenConfig
+	four, err := with.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	if err != nil {
+		return address{}, err
 	}
-	return nil
+	a := address{host: four.Addr().String(), listeners: []net.Listener{four}}
+	_, bound, _ := net.SplitHostPort(a.host) // an address of a listener has a port
+	six, err := with.Listen(ctx, "tcp6", net.JoinHostPort("::1", bound))
+	if err == nil {
+		a.listeners = append(a.listeners, six)
+	}
+	if err == nil || errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) {
+		a.local = net.JoinHostPort("localhost", bound)
+	}
+	return a, nil
+}
+
+func (a address) close() error {
+	var errs []error
+	for _, l := range a.listeners {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// serve answers at all addresses until the server is closed.
+func (a address) serve(server *http.Server) error {
+	ended := make(chan error, len(a.listeners))
+	for _, l := range a.listeners {
+		go func() { ended <- server.Serve(l) }()
+	}
+	var errs []error
+	for range a.listeners {
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			errs = append(errs, err, server.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // of is what a page shows of an installation, and whose rights count where somebody decides.
 func of(rt *assembly.Runtime, opened assembly.Options) web.Options {
-	rt = assembly.As(rt, string(visitor()))
 	again := func(ctx context.Context) (*assembly.Runtime, error) { return assembly.Open(ctx, opened) }
 	return web.Options{
 		Desk: desk{rt}, Work: work{rt}, Records: records{rt}, Facts: facts{rt}, Memory: remembers{rt}, Learn: learns{rt}, Powers: powers{rt},
-		Rules: rules{rt, again}, Identity: visitor(), Now: time.Now,
+		Rules: rules{rt, again}, Passkeys: keys{rt}, Identity: person.OfVisitor(os.Geteuid()), Now: time.Now,
 	}
 }
 
-// visitor is whose presses the page brings: the user's who started it.
-func visitor() person.Identity { return person.OfVisitor(os.Geteuid()) }
+// visitor is who is signed in where the page asks for something.
+func visitor(ctx context.Context) string { return string(web.Visitor(ctx)) }
+
+// as is the installation, used by whoever is signed in.
+func as(ctx context.Context, rt *assembly.Runtime) *assembly.Runtime {
+	return assembly.As(rt, visitor(ctx))
+}

@@ -41,16 +41,16 @@ func (d desk) Found(ctx context.Context) ([]web.Other, error) {
 
 // Land decides on work that did not land.
 func (d desk) Land(ctx context.Context, l web.Landing) error {
-	t := assembly.Taking{Session: l.Session, Shown: l.Shown, Who: string(visitor()), Killed: func(assembly.Killed) {}}
+	t := assembly.Taking{Session: l.Session, Shown: l.Shown, Who: visitor(ctx), Killed: func(assembly.Killed) {}}
 	switch l.Verb {
 	case web.Discard:
-		return assembly.DiscardLeftover(ctx, d.Runtime, t)
+		return assembly.DiscardLeftover(ctx, as(ctx, d.Runtime), t)
 	case web.LandAll:
 		t.Held = "take"
 	case web.LandRest:
 		t.Held = "leave-out"
 	}
-	_, err := assembly.TakeLeftover(ctx, d.Runtime, t)
+	_, err := assembly.TakeLeftover(ctx, as(ctx, d.Runtime), t)
 	return err
 }
 

@@ -4,18 +4,22 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
 
 	"github.com/nacre-dev/nacre/internal/question"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// M-44, M-49: on a phone somebody follows the link of nacre web, watches two sessions, approves what
-// one asks and stops the other, which goes from the list by itself. Both decisions stand in the
-// chains with the person's identity, and the approval with the digest of what was shown.
+// M-44, M-46, M-49: on a phone somebody follows the link of nacre web, adds a passkey and signs in with it,
+// watches two sessions, approves what one asks and stops the other, which goes from the list by itself.
+// Both decisions stand in the chains with the passkey as the identity, and the approval with the digest of
+// what was shown. Once the passkey is taken back, nobody is signed in with it.
 func TestAPersonWorksFromAPhone(t *testing.T) {
 	t.Parallel()
 	program := testpeer.Need(t, "chromium")
@@ -47,6 +51,24 @@ func TestAPersonWorksFromAPhone(t *testing.T) {
 
 	does(chromedp.EmulateViewport(360, 740), chromedp.Navigate(link))
 	sees("article", "R-1")
+	site, _, _ := strings.Cut(link, "#")
+	device := webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+		Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal, HasResidentKey: true,
+		HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+	}}
+	does(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, webauthn.Enable, webauthn.EnableParams{})
+		if err == nil {
+			_, err = chromedp.Call(ctx, webauthn.AddVirtualAuthenticator, device)
+		}
+		return err
+	}), chromedp.Navigate(site+"passkeys"), chromedp.SendKeys(chromedp.CSS("#name"), "phone"))
+	click(`form[action="/passkeys/add"] button`)
+	sees(".told", "signs in as owner")
+	passkey := regexp.MustCompile(`web:passkey:[0-9a-f]{32}`).FindString(i.nacre("operators", "list").stdout)
+	click(`form[action="/sign-out"] button`)
+	click(`form[action="/sign-in/passkey"] button`)
+	sees("article", "R-1")
 	click(`nav a[href="/sessions"]`)
 	sees("#running", "long")
 	click(`#running a[href="/sessions/asks"]`)
@@ -66,8 +88,13 @@ func TestAPersonWorksFromAPhone(t *testing.T) {
 	if code := finish(t, long).code; code == 0 {
 		t.Error("what was stopped ended well")
 	}
-	who := fmt.Sprintf(`"identity":"web:%d"`, os.Geteuid())
+	who := fmt.Sprintf(`"identity":%q`, passkey)
 	has(t, i.records("asks"), who, `"face":"web"`, `"shown":"`+question.Of(q).Digest()+`"`)
 	has(t, i.records("long"), who)
+	i.nacre("operators", "unpair", passkey).want(t, 0, passkey)
+	click(`nav a[href="/"]`)
+	sees("h1", "Sign in")
+	i.nacre("operators", "unpair", passkey).want(t, 1, "was not paired")
+	has(t, i.recordsOf("press-*"), "operator.pair", "operator.unpair", passkey, fmt.Sprintf(`"by":"web:%d"`, os.Geteuid()), fmt.Sprintf(`"by":"terminal:%d"`, os.Geteuid()))
 	i.nacre("audit", "verify").want(t, 0)
 }

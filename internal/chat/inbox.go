@@ -8,32 +8,78 @@ import (
 
 // Limits of what waits for the host.
 const (
-	maxWaiting = 256    // messages that the host has not decided on yet
-	maxUrgent  = 16_384 // presses and commands of all users of one kind, known or not
-	maxOfOne   = 16     // of them, of one user
-	maxHeard   = 20     // conversations and threads that are asked for, the newest
+	maxWaiting = 16_384   // messages that the host has not decided on yet
+	maxHeld    = 16 << 20 // bytes of their texts
+	maxUrgent  = 16_384   // presses and commands of all users of one kind, known or not
+	maxOfOne   = 16       // of them, of one user
+	maxHeard   = 20       // conversations and threads that are asked for, the newest
 	heardMark  = "heard/"
 )
 
 // Inbox is what came from a service and waits for the host. It outlives connections.
 type Inbox struct {
 	world    World
-	messages chan waiting
+	messages *queue
 	knows    func(user string) bool
 	// known and others are what users wait for who are known to the host, and all others.
 	known, others *turns
 }
 
-// waiting is a message that the host has not decided on.
+// waiting is a message that the host has not decided on, of so many bytes.
 type waiting struct {
+	bytes int
 	take  func(context.Context) error
 	taken func()
+}
+
+// queue is what waits, in the order in which it came. It is safe for concurrent use.
+type queue struct {
+	come, room chan struct{}
+
+	mu    sync.Mutex
+	list  []waiting
+	bytes int
+}
+
+func newQueue() *queue { return &queue{come: make(chan struct{}, 1), room: make(chan struct{}, 1)} }
+
+// add is false where too much waits.
+func (q *queue) add(m waiting) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.list) > 0 && (len(q.list) >= maxWaiting || q.bytes+m.bytes > maxHeld) {
+		return false
+	}
+	q.list, q.bytes = append(q.list, m), q.bytes+m.bytes
+	tell(q.come)
+	return true
+}
+
+// next takes out the first; false where nothing waits.
+func (q *queue) next() (m waiting, waits bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.list) == 0 {
+		return waiting{}, false
+	}
+	m, q.list[0] = q.list[0], waiting{}
+	q.list, q.bytes = q.list[1:], q.bytes-m.bytes
+	tell(q.room)
+	return m, true
+}
+
+// tell wakes whoever waits for something, unless they know of it already.
+func tell(of chan struct{}) {
+	select {
+	case of <- struct{}{}:
+	default:
+	}
 }
 
 // NewInbox makes an empty one. knows tells which users are known to the host, such as
 // [Users.Has].
 func NewInbox(w World, knows func(user string) bool) *Inbox {
-	return &Inbox{w, make(chan waiting, maxWaiting), knows, newTurns(), newTurns()}
+	return &Inbox{w, newQueue(), knows, newTurns(), newTurns()}
 }
 
 // Run brings what came to the host until ctx ends: messages in the order in which they came,
@@ -44,30 +90,37 @@ func (i *Inbox) Run(ctx context.Context) {
 	defer work.Wait()
 	work.Go(func() { i.known.run(ctx) })
 	work.Go(func() { i.others.run(ctx) })
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case m := <-i.messages:
-			for failures := 0; m.take(ctx) != nil; failures++ {
-				if i.world.Wait(ctx, Backoff(failures)) != nil {
-					return
-				}
+	for ctx.Err() == nil {
+		m, waits := i.messages.next()
+		if !waits {
+			select {
+			case <-ctx.Done():
+			case <-i.messages.come:
 			}
-			m.taken()
+			continue
 		}
+		for failures := 0; m.take(ctx) != nil; failures++ {
+			if i.world.Wait(ctx, Backoff(failures)) != nil {
+				return
+			}
+		}
+		m.taken()
 	}
 }
 
-// Offer puts a message where it waits. take is tried until it has no error, then taken is
-// called. Where too many wait, so does Offer, and its error is that of ctx.
-func (i *Inbox) Offer(ctx context.Context, take func(context.Context) error, taken func()) error {
-	select {
-	case i.messages <- waiting{take, taken}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// Offer puts a message of so many bytes where it waits. take is tried until it has no error, then
+// taken is called. Whoever reads from the service is not kept from what comes behind it, such as a
+// person's press, until 16,384 messages or 16 MB of them wait: then Offer waits, and its error is
+// that of ctx.
+func (i *Inbox) Offer(ctx context.Context, bytes int, take func(context.Context) error, taken func()) error {
+	for !i.messages.add(waiting{bytes, take, taken}) {
+		select {
+		case <-i.messages.room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+	return nil
 }
 
 // Soon does what a user waits for, each user's in the order in which it came. It is false where
@@ -114,10 +167,7 @@ func (t *turns) add(user string, do func(context.Context)) (waits, first bool) {
 		t.order = append(t.order, user)
 	}
 	t.waiting[user], t.all = append(own, do), t.all+1
-	select {
-	case t.come <- struct{}{}:
-	default: // it is known already that something waits
-	}
+	tell(t.come)
 	return true, false
 }
 

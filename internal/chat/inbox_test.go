@@ -46,3 +46,41 @@ func TestAPersonsPressIsNotLostForStrangers(t *testing.T) {
 		t.Errorf("%d presses of one user wait", most)
 	}
 }
+
+// M-42, M-48: while the host takes no message, however many wait, whoever reads from the service goes on
+// to what comes behind them. Then they are taken in their order, each once, and what is too much waits.
+func TestMessagesThatWaitKeepNobodyFromAPress(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	inbox := chat.NewInbox(chat.Here(0), func(string) bool { return true })
+	open, pressed, all := make(chan struct{}), make(chan struct{}), make(chan []int, 1)
+	var taken []int
+	offer := func(ctx context.Context, n, bytes int) error {
+		return inbox.Offer(ctx, bytes, func(context.Context) error { <-open; return nil }, func() {
+			if taken = append(taken, n); len(taken) == 5000 {
+				all <- taken
+			}
+		})
+	}
+	for n := range 5000 {
+		if err := offer(ctx, n, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); inbox.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	inbox.Soon("ada", func(context.Context) { close(pressed) })
+	<-pressed // while every message waits
+	full, none := context.WithCancel(ctx)
+	none()
+	if err := offer(full, 0, 17<<20); err == nil {
+		t.Error("more is held than is promised")
+	}
+	close(open)
+	for n, have := range <-all {
+		if n != have {
+			t.Fatalf("message %d is taken in place %d", have, n)
+		}
+	}
+}

@@ -138,26 +138,32 @@ func Operators(inst *installation.Installation) ([]Operator, error) {
 	if len(d.Operators) == 0 {
 		return []Operator{{
 			Name: person.Implicit, Identities: []string{string(person.Terminal) + ":" + d.Owner, string(person.Web) + ":" + d.Owner},
-			Paired: []string{}, Groups: []string{}, Approve: []string{"*"}, UpTo: nacre.Destructive.String(), Ask: true, Stop: true, Config: true,
+			Paired: pairedWith(d, person.Implicit), Groups: []string{}, Approve: []string{"*"}, UpTo: nacre.Destructive.String(), Ask: true, Stop: true, Config: true,
 		}}, nil
 	}
 	var all []Operator
 	for _, name := range slices.Sorted(maps.Keys(d.Operators)) {
 		o := d.Operators[name]
 		shown := Operator{
-			Name: name, Identities: append([]string{}, o.Identities...), Paired: []string{}, Groups: append([]string{}, o.Groups...),
+			Name: name, Identities: append([]string{}, o.Identities...), Paired: pairedWith(d, name), Groups: append([]string{}, o.Groups...),
 			Approve: append([]string{}, o.Approve...), Ask: o.Ask, Stop: o.Stop, Config: o.Config,
 			Notify: o.Notify, QuietHours: o.QuietHours, Zone: o.Zone,
 		}
 		if o.UpTo != nil {
 			shown.UpTo = o.UpTo.String()
 		}
-		for _, p := range d.Paired {
-			if p.Operator == name {
-				shown.Paired = append(shown.Paired, p.Identity)
-			}
-		}
 		all = append(all, shown)
 	}
 	return all, nil
+}
+
+// pairedWith are the identities that became an operator's on the host.
+func pairedWith(d person.Directory, name string) []string {
+	ids := []string{}
+	for _, p := range d.Paired {
+		if p.Operator == name {
+			ids = append(ids, p.Identity)
+		}
+	}
+	return ids
 }

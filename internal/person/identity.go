@@ -1,6 +1,8 @@
 package person
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,14 +30,19 @@ const (
 	maxHandle    = 128
 	maxSlackPart = 32
 	maxDigits    = 20
+	// passkeyDigits are the hexadecimal digits that name a passkey.
+	passkeyDigits = 32
 	// maxUID is the highest uid of a user: the one above it means "no user".
 	maxUID = 1<<32 - 2
 )
 
 // Identity names a person at a face by an id that never changes and that nobody chooses:
-// terminal:UID, web:NAME, slack:TEAM:USER, discord:ID or telegram:ID. Names and addresses
-// are no identities, because their owners change.
+// terminal:UID, web:NAME, web:passkey:DIGITS, slack:TEAM:USER, discord:ID or telegram:ID. Names
+// and addresses are no identities, because their owners change.
 type Identity string
+
+// passkey is in front of the digits of an identity that is a passkey's.
+const passkey = string(Web) + ":passkey:"
 
 // ParseIdentity reads an identity. There is one way to write each.
 func ParseIdentity(text string) (Identity, error) {
@@ -46,6 +53,10 @@ func ParseIdentity(text string) (Identity, error) {
 		uid, err := strconv.ParseUint(id, 10, 32)
 		ok = ok && err == nil && uid <= maxUID && strconv.FormatUint(uid, 10) == id
 	case Web:
+		if digits, isKey := strings.CutPrefix(text, passkey); isKey {
+			ok = len(digits) == passkeyDigits && only(digits, "0123456789abcdef")
+			break
+		}
 		ok = ok && id != "" && len(id) <= maxHandle && only(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 	case Slack:
 		team, user, found := strings.Cut(id, ":")
@@ -56,7 +67,7 @@ func ParseIdentity(text string) (Identity, error) {
 		ok = false
 	}
 	if !ok {
-		return "", fmt.Errorf("%.80q is not an identity: write terminal:UID, web:NAME, slack:TEAM:USER, discord:ID or telegram:ID, with the ids that never change and not with names", text)
+		return "", fmt.Errorf("%.80q is not an identity: write terminal:UID, web:NAME, web:passkey:DIGITS, slack:TEAM:USER, discord:ID or telegram:ID, with the ids that never change and not with names", text)
 	}
 	return Identity(text), nil
 }
@@ -81,3 +92,14 @@ func OfUser(uid int) Identity { return Identity(string(Terminal) + ":" + strconv
 
 // OfVisitor is a user of this machine who opened the link of nacre web.
 func OfVisitor(uid int) Identity { return Identity(string(Web) + ":" + strconv.Itoa(uid)) }
+
+// OfPasskey is whoever signs in to the web page with a passkey. Its digits name the credential
+// and its public key, so no other key is ever the same person.
+func OfPasskey(credential, publicKey []byte) Identity {
+	sum := sha256.New()
+	_, _ = fmt.Fprintf(sum, "%d:%s%d:%s", len(credential), credential, len(publicKey), publicKey) // a hash takes all
+	return Identity(passkey + hex.EncodeToString(sum.Sum(nil)[:passkeyDigits/2]))
+}
+
+// Passkey tells the identities that are passkeys.
+func (i Identity) Passkey() bool { return strings.HasPrefix(string(i), passkey) }

@@ -187,7 +187,8 @@ type Person struct {
 }
 
 // Who finds the one person whose identity this is. Where nobody is configured, that is
-// the owner of the installation, at the terminal or on the web page.
+// the owner of the installation, at the terminal or on the web page, there with passkeys of
+// theirs, too.
 func (d Directory) Who(id Identity) (Person, error) {
 	if _, err := ParseIdentity(string(id)); err != nil {
 		return Person{}, fmt.Errorf("%w: %w", ErrStranger, err)
@@ -218,7 +219,8 @@ func (d Directory) Who(id Identity) (Person, error) {
 
 func (d Directory) implicit(id Identity) (Person, error) {
 	_, owner, _ := strings.Cut(string(id), ":")
-	if d.Owner == "" || owner != d.Owner || !id.Face().Host() {
+	paired := id.Passkey() && slices.ContainsFunc(d.Paired, func(p Paired) bool { return p.Operator == Implicit && p.Identity == string(id) })
+	if d.Owner == "" || owner != d.Owner && !paired || !id.Face().Host() {
 		return Person{}, fmt.Errorf("%w: nobody is configured, so only the owner of the installation decides, at a terminal or on the web page", ErrStranger)
 	}
 	return Person{Name: Implicit, Identity: id, rights: Operator{
@@ -282,6 +284,14 @@ func (p Person) Configure() error {
 	}
 	if !p.rights.Config {
 		return fmt.Errorf("%w: %s does not change the configuration", ErrRight, p.Name)
+	}
+	return nil
+}
+
+// Watch refuses to show all that an installation does and knows, which is of all groups.
+func (p Person) Watch() error {
+	if groups := p.rights.Groups; len(groups) > 0 && !slices.Contains(groups, everything) {
+		return fmt.Errorf("%w: %s has rights for the groups %s, and the web page shows those of all groups", ErrRight, p.Name, strings.Join(groups, ", "))
 	}
 	return nil
 }

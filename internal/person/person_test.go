@@ -58,13 +58,14 @@ func TestAnIdentityIsOnePersonsOrNobodys(t *testing.T) {
 }
 
 func TestIdentitiesAreImmutableIDs(t *testing.T) {
-	for _, text := range []string{"terminal:0", "terminal:1000", "web:owner-1", "slack:T012AB:U0Z", "discord:123456789012345678", "telegram:42"} {
+	for _, text := range []string{"terminal:0", "terminal:1000", "web:owner-1", "web:passkey:0123456789abcdef0123456789abcdef", "slack:T012AB:U0Z", "discord:123456789012345678", "telegram:42"} {
 		if id, err := person.ParseIdentity(text); err != nil || string(id) != text {
 			t.Errorf("%s: have %q, %v", text, id, err)
 		}
 	}
 	for _, text := range []string{
 		"", "ada", "terminal:", "terminal:ada", "terminal:01", "terminal:-1", "terminal:+1", "terminal:4294967295", "web:", "web:a b",
+		"web:passkey:", "web:passkey:0123456789abcdef", "web:passkey:0123456789ABCDEF0123456789ABCDEF", "web:passkey:0123456789abcdef0123456789abcdef0", "web:token:a",
 		"telegram:@ada", "telegram:-1001", "telegram:0", "telegram:٣", "slack:U1", "slack:T1:ada", "slack:t1:u1", "slack:T1:U1:X",
 		"mail:ada@example.org", "Telegram:1", "telegram:1 ", "discord:" + strings.Repeat("9", 21), "web:" + strings.Repeat("a", 129),
 	} {

@@ -34,7 +34,7 @@ const (
 	// them, in bytes.
 	maxPaired = 1000
 	maxFile   = 1 << 20
-	head      = "# Written by nacre operators pair: identities that became an operator's. Remove an entry to take it back.\n\n"
+	head      = "# Written by nacre: identities that became an operator's. nacre operators unpair takes one back.\n\n"
 )
 
 // Roster is who may decide in one installation.
@@ -127,6 +127,35 @@ func (r Roster) Approve(ctx context.Context, operator, code string) (id person.I
 	return id, errors.Join(wrong, err)
 }
 
+// Pair makes an identity the operator's, which a person on the host said. Operator may be
+// [person.Implicit] where nobody is configured.
+func (r Roster) Pair(ctx context.Context, operator string, id person.Identity) error {
+	return r.change(ctx, func(w person.Window) (person.Window, error) {
+		return w, r.add(person.Paired{Operator: operator, Identity: string(id), Since: r.Now().UTC()})
+	})
+}
+
+// Unpair takes an identity that was paired from whoever had it, and says who that was.
+func (r Roster) Unpair(ctx context.Context, id person.Identity) (operator string, err error) {
+	err = r.change(ctx, func(w person.Window) (person.Window, error) {
+		have, err := r.paired()
+		if err != nil {
+			return w, err
+		}
+		left := slices.DeleteFunc(slices.Clone(have), func(p person.Paired) bool {
+			if p.Identity == string(id) {
+				operator = p.Operator
+			}
+			return p.Identity == string(id)
+		})
+		if len(left) == len(have) {
+			return w, fmt.Errorf("%.160q was not paired: an identity of config.toml is taken back there", string(id))
+		}
+		return w, r.write(left)
+	})
+	return operator, err
+}
+
 // add is called with the lock held.
 func (r Roster) add(p person.Paired) error {
 	have, err := r.paired()
@@ -137,9 +166,13 @@ func (r Roster) add(p person.Paired) error {
 	if len(have) >= maxPaired {
 		return fmt.Errorf("%d identities are paired already: remove some from %s", len(have), filepath.Join(r.Config, pairedName))
 	}
+	return r.write(append(have, p))
+}
+
+func (r Roster) write(paired []person.Paired) error {
 	text, err := toml.Marshal(struct {
 		Paired []person.Paired `toml:"paired"`
-	}{append(have, p)})
+	}{paired})
 	if err != nil {
 		return err
 	}

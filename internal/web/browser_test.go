@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -72,6 +73,8 @@ func serves(t *testing.T, browser context.Context, o *office) *tab {
 	}
 	options := o.options(func() time.Time { return time.Unix(1000, 0) })
 	options.Host = listener.Addr().String()
+	_, port, _ := net.SplitHostPort(options.Host) // a listener has a port
+	options.Local = "localhost:" + port
 	site, code, err := web.New(options)
 	if err != nil {
 		t.Fatal(err)
@@ -187,6 +190,7 @@ func TestInARealBrowser(t *testing.T) {
 		"a keyboard is enough to deny, and to stop a session":                                       keyboardInABrowser,
 		"everything works without scripts":                                                          withoutScripts,
 		"nothing that others wrote runs":                                                            attacksInABrowser,
+		"a passkey is added, signs in, and no more once it is copied, removed or nobody's":          passkeysInABrowser,
 		"each page fits each width, and is readable for all people":                                 looksInABrowser,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, browser) })
@@ -244,6 +248,79 @@ func questionsInABrowser(t *testing.T, browser context.Context) {
 	})
 	b.do(chromedp.Navigate(b.link))
 	b.says(".told, nav", "What waits") // a link that was used shows the page to whoever is signed in
+}
+
+// M-46: what a real browser makes of an authenticator's answers.
+func passkeysInABrowser(t *testing.T, browser context.Context) {
+	o := working("words")
+	o.keys = nil
+	b := serves(t, browser, o)
+	numbered := b.site
+	b.site = strings.Replace(b.site, "127.0.0.1", "localhost", 1)
+	b.link = strings.Replace(b.link, "127.0.0.1", "localhost", 1)
+	b.do(tells(webauthn.Enable, webauthn.EnableParams{}))
+	device := asks(b, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+		Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal, HasResidentKey: true,
+		HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+	}}).AuthenticatorID
+	verified := func(is bool) {
+		b.do(tells(webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: device, IsUserVerified: is}))
+	}
+	signIn := `form[action="/sign-in/passkey"] button`
+	b.signIn()
+	b.do(chromedp.Navigate(b.site+"/passkeys"), chromedp.SendKeys(chromedp.CSS("#name"), "my phone"))
+	verified(false)
+	b.do(chromedp.Click(chromedp.CSS(`form[action="/passkeys/add"] button`)))
+	b.says("#news", "Nothing was done") // the authenticator does not know its owner
+	verified(true)
+	b.do(chromedp.Click(chromedp.CSS(`form[action="/passkeys/add"] button`)))
+	b.says(".told", "signs in as ada")
+	b.says("main", "on one device")
+	b.do(chromedp.Navigate(b.site+"/passkeys"), chromedp.SendKeys(chromedp.CSS("#name"), "again"), chromedp.Click(chromedp.CSS(`form[action="/passkeys/add"] button`)))
+	b.says("#news", "Nothing was done") // it is there
+	b.do(chromedp.Click(chromedp.CSS(`form[action="/sign-out"] button`)), chromedp.WaitVisible(chromedp.CSS(signIn)), chromedp.Click(chromedp.CSS(signIn)))
+	b.says("article", "7d2q")
+	b.do(chromedp.Click(chromedp.CSS(`article button[value=approve]`)))
+	b.says(".told", "Approved by")
+	b.do(chromedp.Navigate(b.site + "/passkeys"))
+	b.says("main", "You cannot add one")
+	o.change(func() {
+		if len(o.pressed) != 1 || o.pressed[0].Identity != string(o.keys[0].Identity()) {
+			t.Errorf("pressed %+v with %v", o.pressed, o.keys)
+		}
+		o.strangers = true
+	})
+	b.do(chromedp.Navigate(b.site))
+	b.says("h1", "Sign in") // whose operator was removed a moment ago
+	b.do(chromedp.Click(chromedp.CSS(signIn)))
+	b.says(".told", "You are not signed in: this passkey is not known here")
+	o.change(func() { o.strangers = false })
+	b.do(chromedp.Navigate(numbered))
+	b.do(chromedp.WaitVisible(chromedp.CSS(signIn)), chromedp.Click(chromedp.CSS(signIn)))
+	b.says("#news", "shown under an address: open "+b.site)
+
+	copied := asks(b, webauthn.GetCredentials, webauthn.GetCredentialsParams{AuthenticatorID: device}).Credentials[0]
+	copied.CmtgKeys, copied.ActiveCmtgKeyIndex = nil, nil // which Chromium gives and does not take
+	signOut := chromedp.Click(chromedp.CSS(`form[action="/sign-out"] button`))
+	b.do(chromedp.Navigate(b.site+"/passkeys"), signOut, chromedp.WaitVisible(chromedp.CSS(signIn)), chromedp.Click(chromedp.CSS(signIn)))
+	b.says("main", "No question waits")
+	b.do(tells(webauthn.ClearCredentials, webauthn.ClearCredentialsParams{AuthenticatorID: device}),
+		tells(webauthn.AddCredential, webauthn.AddCredentialParams{AuthenticatorID: device, Credential: copied}))
+	b.do(chromedp.Navigate(b.site+"/passkeys"), signOut, chromedp.WaitVisible(chromedp.CSS(signIn)), chromedp.Click(chromedp.CSS(signIn)))
+	b.says(".told", "may have been copied")
+	b.do(chromedp.Click(chromedp.CSS(signIn)))
+	b.says(".told", "this passkey is not known here")
+}
+
+// asks is a command to the browser that gives something.
+func asks[P, R any](b *tab, command cdp.Command[P, R], with P) R {
+	b.t.Helper()
+	var said R
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) (err error) {
+		said, err = chromedp.Call(ctx, command, with)
+		return err
+	}))
+	return said
 }
 
 func keyboardInABrowser(t *testing.T, browser context.Context) {

@@ -13,6 +13,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/overview"
+	"github.com/nacre-dev/nacre/internal/passkey"
 	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/web"
 )
@@ -39,10 +40,13 @@ type office struct {
 	done []string
 	// learned is the proposal's name, "3fa9" where it is empty.
 	learned string
+	// keys are the passkeys; nobody is an operator any more where strangers is set.
+	keys      []web.Passkey
+	strangers bool
 }
 
 func (o *office) options(now func() time.Time) web.Options {
-	return web.Options{Desk: o, Work: o, Records: o, Facts: o, Memory: o, Learn: o, Powers: o, Rules: o, Identity: person.OfVisitor(1000), Host: host, Now: now}
+	return web.Options{Desk: o, Work: o, Records: o, Facts: o, Memory: o, Learn: o, Powers: o, Rules: o, Passkeys: o, Identity: person.OfVisitor(1000), Host: host, Now: now}
 }
 
 func (o *office) change(do func()) {
@@ -74,7 +78,7 @@ func (o *office) Stop(_ context.Context, id nacre.SessionID, by person.Identity)
 	if o.refusal != nil {
 		return o.refusal
 	}
-	if by != "web:1000" {
+	if by != "web:1000" && !by.Passkey() {
 		return fmt.Errorf("%s stops", by)
 	}
 	o.stopped = append(o.stopped, id)
@@ -315,6 +319,7 @@ func working(words string) *office {
 		questions: []nacre.Question{asked(words)}, entries: 250, words: words,
 		sessions: []nacre.SessionStatus{status("live", nacre.SessionRunning), status("s1", nacre.SessionDone)},
 		pages:    map[nacre.SessionID]overview.Page{},
+		keys:     []web.Passkey{{Key: passkey.Key{ID: []byte("1"), Name: "phone " + words, Site: "localhost", Since: time.Unix(400, 0)}, Owner: "ada" + words}, {Key: passkey.Key{Copied: true}}},
 	}
 	for _, s := range o.sessions {
 		o.pages[s.ID] = overview.Page{
@@ -333,4 +338,57 @@ func working(words string) *office {
 		}
 	}
 	return o
+}
+
+func (o *office) Keys() ([]web.Passkey, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.keys), nil
+}
+
+func (o *office) SignsIn(id person.Identity) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, k := range o.keys {
+		if k.Identity() == id && !k.Copied && !o.strangers {
+			return k.Owner, nil
+		}
+	}
+	return "", passkey.ErrUnknown
+}
+
+func (o *office) Use(_ context.Context, id person.Identity, count uint32) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, k := range o.keys {
+		if k.Identity() == id && count <= k.Count {
+			o.keys[i].Copied = true
+			return passkey.ErrCopied
+		}
+		if k.Identity() == id {
+			o.keys[i].Count = count
+		}
+	}
+	return nil
+}
+
+func (o *office) Owners(ctx context.Context) ([]string, error) {
+	if web.Visitor(ctx) != "web:1000" {
+		return nil, errors.New("a passkey is added with the code" + o.words)
+	}
+	return []string{"ada", "bob"}, nil
+}
+
+func (o *office) Add(_ context.Context, owner string, key passkey.Key) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.keys = append(o.keys, web.Passkey{Key: key, Owner: owner})
+	return nil
+}
+
+func (o *office) Remove(_ context.Context, id person.Identity) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.keys = slices.DeleteFunc(o.keys, func(k web.Passkey) bool { return k.Identity() == id })
+	return o.refusal
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/overview"
+	"github.com/nacre-dev/nacre/internal/passkey"
 	"github.com/nacre-dev/nacre/internal/person"
 )
 
 // maxHosts is how many names the page has beside its address.
 const maxHosts = 16
 
-// Options are what the page stands on. All are required.
+// Options are what the page stands on. All but Local and Hosts are required.
 type Options struct {
 	Desk    Desk
 	Work    Work
@@ -29,10 +30,13 @@ type Options struct {
 	Learn   Learn
 	Powers  Powers
 	Rules   Rules
-	// Identity is the person's for whom the page is, at this face.
+	// Passkeys are what persons sign in with beside the code.
+	Passkeys Passkeys
+	// Identity is whoever signs in with the code, at this face.
 	Identity person.Identity
-	// Host is where the page answers, as requests name it.
-	Host string
+	// Host is where the page answers, as requests name it. Local is its other name, where
+	// nobody else can answer under that: empty is no such name.
+	Host, Local string
 	// Hosts are the names, each with the port unless that is 443, under which the operator's
 	// own TLS brings browsers to the page. None is the default.
 	Hosts []string
@@ -41,7 +45,7 @@ type Options struct {
 
 func (o Options) check() error {
 	if o.Desk == nil || o.Work == nil || o.Records == nil || o.Facts == nil || o.Memory == nil || o.Learn == nil || o.Powers == nil || o.Rules == nil ||
-		o.Now == nil || o.Host == "" || o.Identity.Face() != person.Web {
+		o.Passkeys == nil || o.Now == nil || o.Host == "" || o.Identity.Face() != person.Web {
 		return errors.New("a web page needs all that it shows, a clock, a host and an identity of its own face")
 	}
 	if len(o.Hosts) > maxHosts {
@@ -76,10 +80,30 @@ func isName(host string) bool {
 // origin is where forms of the page come from that is asked for under a name, and false
 // where the page has no such name.
 func (o Options) origin(host string) (origin string, ok bool) {
-	if host == o.Host {
+	if host == o.Host || host == o.Local && host != "" {
 		return "http://" + host, true
 	}
 	return "https://" + host, slices.Contains(o.Hosts, host)
+}
+
+// Passkeys are the keys with which persons sign in, and whose they are.
+type Passkeys interface {
+	// Keys are all that there are.
+	Keys() ([]Passkey, error)
+	// SignsIn tells whom a passkey signs in now, by name.
+	SignsIn(id person.Identity) (name string, err error)
+	// Use takes the counter of a sign-in, and refuses one that was there before.
+	Use(ctx context.Context, id person.Identity, count uint32) error
+	// Owners are those, by name, whom whoever is signed in may add a passkey for.
+	Owners(ctx context.Context) ([]string, error)
+	Add(ctx context.Context, owner string, key passkey.Key) error
+	Remove(ctx context.Context, id person.Identity) error
+}
+
+// Passkey is a key that is kept; Owner is empty where it is nobody's.
+type Passkey struct {
+	passkey.Key
+	Owner string
 }
 
 // Desk is where questions wait, and where a press is decided.

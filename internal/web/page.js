@@ -20,6 +20,28 @@ if (document.body.dataset.at) history.replaceState(null, "", document.body.datas
 
 const news = document.getElementById("news");
 
+// A form that wants a passkey asks the page what an authenticator is to sign, and carries what it
+// signed. Browsers that know no passkeys do not show it.
+for (const form of document.querySelectorAll("form[data-passkey]")) {
+  if (!window.PublicKeyCredential || !PublicKeyCredential.parseRequestOptionsFromJSON) continue;
+  form.hidden = false;
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      const answer = await fetch(form.dataset.passkey, { method: "POST", body: new URLSearchParams(new FormData(form)), redirect: "error" });
+      if (!answer.ok) throw new Error(await answer.text());
+      const asked = await answer.json();
+      const signed = asked.rp
+        ? await navigator.credentials.create({ publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(asked) })
+        : await navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(asked) });
+      form.elements.credential.value = JSON.stringify(signed);
+      form.submit();
+    } catch (problem) {
+      news.textContent = "Nothing was done: " + problem.message;
+    }
+  });
+}
+
 // keepFocus changes the page, and puts the focus back on what stands in the place of what
 // had it.
 function keepFocus(change) {

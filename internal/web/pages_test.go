@@ -14,7 +14,7 @@ import (
 
 // all are the addresses of the pages.
 var all = []string{
-	"/", "/sessions", "/sessions/live", "/sessions/s1", "/sessions/s1/records", "/sessions/s1/diff", "/memory", "/memory/forget?id=mem-2", "/learn", "/powers", "/policy", "/roles", "/egress", "/schedules", "/credentials", "/health",
+	"/", "/sessions", "/sessions/live", "/sessions/s1", "/sessions/s1/records", "/sessions/s1/diff", "/memory", "/memory/forget?id=mem-2", "/learn", "/powers", "/policy", "/roles", "/egress", "/schedules", "/credentials", "/health", "/passkeys",
 }
 
 // until asks for a page until it holds a text: what takes long is read beside the page.

@@ -108,7 +108,7 @@ func (s *Site) stop(w http.ResponseWriter, r *http.Request, token string) {
 	ctx, cancel := context.WithTimeout(r.Context(), stopWait)
 	defer cancel()
 	p := s.listed(ctx, token, 0)
-	if err := s.Desk.Stop(ctx, id, s.Identity); err != nil {
+	if err := s.Desk.Stop(ctx, id, Visitor(ctx)); err != nil {
 		p.Told = "Nothing was stopped: " + question.Escape(err.Error())
 		s.show(w, http.StatusConflict, "sessions", p)
 		return

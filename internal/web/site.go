@@ -1,7 +1,7 @@
 // Package web is the web page of nacre: a face that shows what waits for a person, what
 // sessions do and did and how the installation is, and that brings a person's press to the
 // desk. It promises that nothing is shown and nothing is
-// pressed without a cookie that a one-time code was exchanged for, that a request is
+// pressed without a cookie that a one-time code or a passkey was exchanged for, that a request is
 // served only where its Host is the page's own, and that what is shown is the whole card
 // whose digest the press carries (M-44, M-49).
 //
@@ -10,6 +10,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -19,8 +20,13 @@ import (
 	"html/template"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/ceremony"
+	"github.com/nacre-dev/nacre/internal/deadline"
+	"github.com/nacre-dev/nacre/internal/person"
 )
 
 const (
@@ -30,26 +36,37 @@ const (
 	// codeTTL is how long a code can be exchanged, signInTTL how long one is signed in.
 	codeTTL, signInTTL = 10 * time.Minute, 12 * time.Hour
 	// maxBody bounds a form, maxCards how many questions a page shows.
-	maxBody, maxCards = 4 << 10, 20
+	maxBody, maxCards = 16 << 10, 20
+	// maxSignIns is how often one identity is signed in at the same time: one more ends the oldest.
+	maxSignIns = 8
 )
 
 //go:embed *.html page.css page.js
 var files embed.FS
 
-// Site is the web page at one address, for one person.
+// Site is the web page at one address, for whoever is signed in.
 type Site struct {
 	readings
+
+	ceremonies *ceremony.Room
 
 	page *template.Template
 	// streams holds a place for each page that is told of changes.
 	streams chan struct{}
 
 	mu sync.Mutex
-	// code is the digest of what is exchanged once; nil when it was. cookie is the digest
-	// of what it was exchanged for; nil before.
-	code, cookie []byte
-	codeEnds     time.Time
-	cookieEnds   time.Time
+	// code is the digest of what is exchanged once; nil when it was.
+	code     []byte
+	codeEnds time.Time
+	// visits are those who are signed in, the oldest first.
+	visits []visit
+}
+
+// visit is somebody who is signed in, and cookie the digest of what their browser shows for it.
+type visit struct {
+	cookie []byte
+	by     person.Identity
+	ends   time.Time
 }
 
 // New makes the page, and the code that signs a person in once.
@@ -63,7 +80,7 @@ func New(o Options) (site *Site, code string, err error) {
 	}
 	code = rand.Text() + rand.Text()
 	return &Site{
-		readings: readings{Options: o}, page: page, streams: make(chan struct{}, maxStreams),
+		readings: readings{Options: o}, ceremonies: ceremony.New(o.Now), page: page, streams: make(chan struct{}, maxStreams),
 		code: digest(code), codeEnds: o.Now().Add(codeTTL),
 	}, code, nil
 }
@@ -75,6 +92,14 @@ func (s *Site) Handler() http.Handler {
 	mux.HandleFunc("GET /page.css", asset("page.css", "text/css; charset=utf-8"))
 	mux.HandleFunc("GET /page.js", asset("page.js", "text/javascript; charset=utf-8"))
 	mux.HandleFunc("POST /sign-in", s.signIn)
+	k := passkeys{s}
+	mux.HandleFunc("POST /sign-in/asked", k.ask)
+	mux.HandleFunc("POST /sign-in/passkey", k.signIn)
+	mux.HandleFunc("POST /sign-out", s.pressed(s.signOut))
+	mux.HandleFunc("GET /passkeys", s.seen(k.list))
+	mux.HandleFunc("POST /passkeys/asked", s.pressed(k.askNew))
+	mux.HandleFunc("POST /passkeys/add", s.pressed(k.add))
+	mux.HandleFunc("POST /passkeys/remove", s.pressed(k.remove))
 	mux.HandleFunc("GET /{$}", s.front)
 	mux.HandleFunc("POST /answer", s.pressed(s.answer))
 	mux.HandleFunc("GET /sessions", s.seen(s.sessions))
@@ -157,27 +182,63 @@ func asset(name, kind string) http.HandlerFunc {
 
 // signIn exchanges the code for a cookie, once.
 func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
-	cookie, ok := s.exchange(r.PostFormValue("code"))
-	if !ok {
+	if !s.exchange(r.PostFormValue("code")) {
 		s.show(w, http.StatusForbidden, "sign-in", frame{Title: "Sign in", Told: "This code was used, is too old, or is not one. Run nacre web again for a new link."})
 		return
 	}
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // no TLS on loopback, where Secure would keep the cookie from being sent
-		Name: s.cookieName(), Value: cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.Host != s.Host,
-		MaxAge: int(signInTTL / time.Second),
-	})
+	s.welcome(w, r, s.Identity)
+}
+
+func (s *Site) exchange(code string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.code == nil || deadline.Over(s.Now(), s.codeEnds) || subtle.ConstantTimeCompare(s.code, digest(code)) != 1 {
+		return false
+	}
+	s.code = nil
+	return true
+}
+
+// welcome gives a browser the cookie of somebody who has shown who they are.
+func (s *Site) welcome(w http.ResponseWriter, r *http.Request, by person.Identity) {
+	cookie := rand.Text() + rand.Text()
+	s.mu.Lock()
+	mine := func(v visit) bool { return v.by == by }
+	s.visits = slices.DeleteFunc(s.visits, func(v visit) bool { return deadline.Over(s.Now(), v.ends) })
+	if count(s.visits, mine) >= maxSignIns {
+		oldest := slices.IndexFunc(s.visits, mine)
+		s.visits = slices.Delete(s.visits, oldest, oldest+1)
+	}
+	s.visits = append(s.visits, visit{digest(cookie), by, s.Now().Add(signInTTL)})
+	s.mu.Unlock()
+	s.setCookie(w, r, cookie, int(signInTTL/time.Second))
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-func (s *Site) exchange(code string) (cookie string, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.code == nil || !s.Now().Before(s.codeEnds) || subtle.ConstantTimeCompare(s.code, digest(code)) != 1 {
-		return "", false
+func count[T any](all []T, is func(T) bool) (n int) {
+	for _, one := range all {
+		if is(one) {
+			n++
+		}
 	}
-	cookie = rand.Text() + rand.Text()
-	s.code, s.cookie, s.cookieEnds = nil, digest(cookie), s.Now().Add(signInTTL)
-	return cookie, true
+	return n
+}
+
+func (s *Site) setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // no TLS on loopback, where Secure would keep the cookie from being sent
+		Name: s.cookieName(), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: slices.Contains(s.Hosts, r.Host), MaxAge: age,
+	})
+}
+
+// signOut ends this sign-in, and no other one.
+func (s *Site) signOut(w http.ResponseWriter, r *http.Request, _ string) {
+	if sent, err := r.Cookie(s.cookieName()); err == nil {
+		s.mu.Lock()
+		s.visits = slices.DeleteFunc(s.visits, func(v visit) bool { return subtle.ConstantTimeCompare(v.cookie, digest(sent.Value)) == 1 })
+		s.mu.Unlock()
+	}
+	s.setCookie(w, r, "", -1)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
 func (s *Site) cookieName() string {
@@ -185,18 +246,41 @@ func (s *Site) cookieName() string {
 	return cookiePrefix + port
 }
 
-// signedIn gives the token that the forms of this person carry.
-func (s *Site) signedIn(r *http.Request) (token string, ok bool) {
+// signedIn gives the token that the forms of this person carry, and the request with whose it is.
+// A passkey signs in for as long as it is known and somebody's.
+func (s *Site) signedIn(r *http.Request) (of *http.Request, token string, ok bool) {
 	sent, err := r.Cookie(s.cookieName())
 	if err != nil {
-		return "", false
+		return r, "", false
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cookie == nil || !s.Now().Before(s.cookieEnds) || subtle.ConstantTimeCompare(s.cookie, digest(sent.Value)) != 1 {
-		return "", false
+	at := slices.IndexFunc(s.visits, func(v visit) bool {
+		return subtle.ConstantTimeCompare(v.cookie, digest(sent.Value)) == 1 && !deadline.Over(s.Now(), v.ends)
+	})
+	var by person.Identity
+	if at >= 0 {
+		by = s.visits[at].by
 	}
-	return hex.EncodeToString(digest("form " + sent.Value)), true
+	s.mu.Unlock()
+	if at < 0 {
+		return r, "", false
+	}
+	if by.Passkey() {
+		if _, err := s.Passkeys.SignsIn(by); err != nil {
+			return r, "", false
+		}
+	}
+	return r.WithContext(context.WithValue(r.Context(), visitorKey{}, by)), hex.EncodeToString(digest("form " + sent.Value)), true
+}
+
+// visitorKey is under which a request's context has who is signed in.
+type visitorKey struct{}
+
+// Visitor is who is signed in, in the context of what a page asks for; empty, which is nobody's
+// identity, in any other one.
+func Visitor(ctx context.Context) person.Identity {
+	by, _ := ctx.Value(visitorKey{}).(person.Identity)
+	return by
 }
 
 func digest(text string) []byte {
@@ -207,7 +291,7 @@ func digest(text string) []byte {
 // seen shows a page to whoever is signed in, and the form to sign in to all others.
 func (s *Site) seen(page func(w http.ResponseWriter, r *http.Request, token string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		token, ok := s.signedIn(r)
+		r, token, ok := s.signedIn(r)
 		if !ok {
 			s.show(w, http.StatusUnauthorized, "sign-in", frame{Title: "Sign in", Told: "You are not signed in."})
 			return
@@ -219,7 +303,7 @@ func (s *Site) seen(page func(w http.ResponseWriter, r *http.Request, token stri
 // pressed does what a form asks for that this page brought to whoever is signed in.
 func (s *Site) pressed(do func(w http.ResponseWriter, r *http.Request, token string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		token, ok := s.signedIn(r)
+		r, token, ok := s.signedIn(r)
 		if !ok || subtle.ConstantTimeCompare([]byte(token), []byte(r.PostFormValue("token"))) != 1 {
 			s.show(w, http.StatusForbidden, "sign-in", frame{Title: "Sign in", Told: "You are not signed in, so nothing was done."})
 			return

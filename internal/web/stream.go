@@ -51,7 +51,7 @@ func (s *Site) stream(w http.ResponseWriter, r *http.Request, _ string) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for beat := s.Now(); ; {
-		if _, signed := s.signedIn(r); !signed {
+		if _, _, signed := s.signedIn(r); !signed {
 			return
 		}
 		text := ""

@@ -39,7 +39,7 @@ type card struct {
 }
 
 func (s *Site) front(w http.ResponseWriter, r *http.Request) {
-	token, ok := s.signedIn(r)
+	r, token, ok := s.signedIn(r)
 	if !ok {
 		s.show(w, http.StatusOK, "sign-in", frame{Title: "Sign in"})
 		return
@@ -100,7 +100,7 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request, token string) {
 		return
 	}
 	pressed, err := s.Desk.Answer(r.Context(), nacre.Press{
-		ID: r.PostFormValue("id"), Identity: string(s.Identity), Shown: r.PostFormValue("shown"), Ruling: ruling,
+		ID: r.PostFormValue("id"), Identity: string(Visitor(r.Context())), Shown: r.PostFormValue("shown"), Ruling: ruling,
 	})
 	if err != nil {
 		s.show(w, http.StatusConflict, "waiting", s.waiting(r.Context(), token, "Nothing was approved: "+question.Escape(err.Error())))

@@ -320,7 +320,7 @@ func (l *listener) heard(ctx context.Context, data json.RawMessage) error {
 
 // offer puts a message where it waits for the host.
 func (l *listener) offer(ctx context.Context, m message, taken func()) error {
-	return l.inbox.Offer(ctx, func(ctx context.Context) error { return l.take(ctx, m) }, taken)
+	return l.inbox.Offer(ctx, len(m.Content), func(ctx context.Context) error { return l.take(ctx, m) }, taken)
 }
 
 // pressed brings a press to the host. That of a person is acknowledged at once, whatever waits

@@ -100,7 +100,7 @@ func (l *listener) missed(ctx context.Context, behind map[string]string) {
 
 // offer puts a message where it waits for the host.
 func (l *listener) offer(ctx context.Context, e event, taken func()) error {
-	return l.inbox.Offer(ctx, func(ctx context.Context) error { return l.take(ctx, e) }, taken)
+	return l.inbox.Offer(ctx, len(e.Text), func(ctx context.Context) error { return l.take(ctx, e) }, taken)
 }
 
 // since are the messages of persons after the one that was heard last, in the order in which

@@ -225,7 +225,7 @@ func (f *fake) poll(offset int64, r *http.Request) []map[string]any {
 		f.updates = list // what was confirmed never comes again
 		f.mu.Unlock()
 		if len(list) > 0 || wait == 50 {
-			return append([]map[string]any{}, list...)
+			return append([]map[string]any{}, list[:min(len(list), 100)]...)
 		}
 		select {
 		case <-f.known:

@@ -56,6 +56,9 @@ type handler struct {
 	setup plugin.Setup
 	api   *api
 	chats *chat.Channel
+	// held are messages that were confirmed to Telegram and that the host has not taken. They are
+	// the poll's alone.
+	held []update
 
 	end     context.CancelFunc
 	polling sync.WaitGroup

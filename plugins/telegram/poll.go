@@ -26,6 +26,7 @@ func (h *handler) poll(ctx context.Context) {
 	if err := h.chats.Kept.Load(); err != nil {
 		chat.Note("what was kept cannot be read: %v", err)
 	}
+	h.held = readHeld(h.setup.DataDir)
 	offset, failures := int64(0), 0
 	outage := chat.Outage{Title: h.chats.Title, Note: chat.Note}
 	for ctx.Err() == nil {
@@ -36,7 +37,8 @@ func (h *handler) poll(ctx context.Context) {
 			continue
 		}
 		outage.Ends()
-		if offset, err = h.handle(ctx, updates, offset); err != nil {
+		var more bool
+		if offset, more, err = h.handle(ctx, updates, offset); err != nil && !more {
 			_ = h.world.Wait(ctx, chat.Backoff(failures))
 			failures++
 			continue
@@ -48,8 +50,9 @@ func (h *handler) poll(ctx context.Context) {
 // handle takes what one poll brought and gives the offset of the next one, which confirms it.
 // Presses come first: a message that the host cannot take now must not keep a person from
 // deciding, perhaps on the very agent that has to end before. With an error the rest was not
-// taken: it is brought again.
-func (h *handler) handle(ctx context.Context, updates []update, offset int64) (int64, error) {
+// taken: it is brought again. Where a press may stand behind more messages than Telegram brings at
+// once, more is true: those are held here, so that the next poll brings what stands behind them.
+func (h *handler) handle(ctx context.Context, updates []update, offset int64) (next int64, more bool, err error) {
 	for _, u := range updates {
 		if u.Press != nil {
 			h.chats.Pressed(ctx, u.Press.pressed())
@@ -59,23 +62,34 @@ func (h *handler) handle(ctx context.Context, updates []update, offset int64) (i
 			h.chats.Command(ctx, chat.Said{Sender: strconv.FormatInt(m.From.ID, 10), Body: m.Text, Ref: at.ref()}, time.Unix(m.Date, 0), at.at())
 		}
 	}
+	err = h.takeHeld(ctx)
 	for i, u := range updates {
-		if err := h.take(ctx, u); err != nil {
-			return offset, err
+		if err == nil {
+			err = h.take(ctx, u)
+		}
+		if err != nil && len(updates) >= maxUpdates && h.hold(updates[i:]) {
+			return updates[len(updates)-1].ID + 1, true, err
+		}
+		if err != nil {
+			return offset, false, err
 		}
 		if i == 0 || u.ID >= offset {
 			offset = u.ID + 1 // which may be lower than before: after a quiet week numbers begin anew
 		}
 	}
-	return offset, nil
+	return offset, false, err
 }
 
 // updates is one poll. Asking from an offset on confirms all before it.
 func (h *handler) updates(ctx context.Context, offset int64) (updates []update, err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.world.Patience)
 	defer cancel()
+	wait := pollTime
+	if len(h.held) > 0 { // they are tried again as soon as their pause is over
+		wait = 0
+	}
 	err = h.api.call(ctx, "getUpdates", map[string]any{
-		"offset": offset, "limit": maxUpdates, "timeout": int(pollTime / time.Second), "allowed_updates": []string{"message", "callback_query"},
+		"offset": offset, "limit": maxUpdates, "timeout": int(wait / time.Second), "allowed_updates": []string{"message", "callback_query"},
 	}, &updates)
 	return updates, err
 }

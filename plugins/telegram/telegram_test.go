@@ -483,6 +483,39 @@ func TestAPressIsBroughtToTheHost(t *testing.T) {
 	h.Until("the message", func() bool { return len(h.Taken()) == 1 && f.confirmed() })
 }
 
+// M-42, M-48: a press that stands behind more messages than Telegram brings at once is heard while the
+// host takes none of them. Then each is taken once and in its order, also by the next process.
+func TestMessagesThatWaitKeepNobodyFromAPress(t *testing.T) {
+	t.Parallel()
+	f, dir := newFake(t), t.TempDir()
+	h := start(t, f, dir, "C")
+	h.Change(func() {
+		h.Busy, h.Decides = 1<<30, func(plugin.Press) *plugin.Pressed { return &plugin.Pressed{Said: "Approved once by ada."} }
+	})
+	for i := range 250 {
+		f.says(42, 42, fmt.Sprint("message ", i), nil)
+	}
+	f.presses(42, 42, 9000, "good", "1")
+	h.Until("the press", func() bool { return len(h.Presses()) == 1 })
+	if len(h.Taken()) != 0 {
+		t.Errorf("%d messages were taken", len(h.Taken()))
+	}
+	h.Stop()
+	next := start(t, f, dir, "C")
+	next.Until("the messages", func() bool { return len(next.Taken()) == 250 && f.confirmed() })
+	for i, m := range next.Taken() {
+		if m.Body != fmt.Sprint("message ", i) {
+			t.Fatalf("message %d is %+v", i, m)
+		}
+	}
+	f.says(42, 42, "another", nil)
+	next.Until("one more", func() bool { return len(next.Taken()) == 251 })
+	next.Stop()
+	last := start(t, f, dir, "C")
+	f.says(42, 42, "the last", nil)
+	last.Until("nothing twice", func() bool { return len(last.Taken()) == 1 })
+}
+
 // M-40: what a person asks of the host itself gets through where messages wait, once, and is
 // answered to them alone. An old one, one in a group, and a stranger's are nothing.
 func TestCommands(t *testing.T) {

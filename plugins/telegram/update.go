@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -19,7 +20,12 @@ type update struct {
 	ID      int64
 	Message *message
 	Press   *press
+	// raw is how it came.
+	raw json.RawMessage
 }
+
+// MarshalJSON writes an update as it came.
+func (u update) MarshalJSON() ([]byte, error) { return u.raw, nil }
 
 // press is a press on a button. Data is the button's id, and nothing else of it is believed.
 type press struct {
@@ -43,7 +49,7 @@ func (u *update) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &outer); err != nil {
 		return err
 	}
-	u.ID = outer.ID
+	u.ID, u.raw = outer.ID, bytes.Clone(data)
 	var m message
 	if outer.Message != nil && json.Unmarshal(outer.Message, &m) == nil {
 		u.Message = &m

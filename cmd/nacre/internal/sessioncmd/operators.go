@@ -33,7 +33,12 @@ identities wait at once, and five wrong codes end it. At any other time stranger
 			return cmd.pair(c.Context(), args[0], args[1])
 		},
 	}
-	return command.Group("operators", "say who may decide", list, pair)
+	unpair := &cobra.Command{
+		Use: "unpair IDENTITY", Short: "take back an identity that became an operator's, or a passkey", Args: cobra.ExactArgs(1),
+		Example: "  nacre operators unpair telegram:123456",
+		RunE:    func(c *cobra.Command, args []string) error { return cmd.unpair(c.Context(), args[0]) },
+	}
+	return command.Group("operators", "say who may decide", list, pair, unpair)
 }
 
 func (cmd operatorsCommand) list(ctx context.Context) error {
@@ -127,5 +132,20 @@ func (cmd operatorsCommand) pair(ctx context.Context, name, code string) error {
 		return cmd.PrintJSON(map[string]string{"operator": name, "identity": identity})
 	}
 	cmd.Printer(cmd.Stdout).Field("paired", "%s is %s from now on", identity, name)
+	return nil
+}
+
+func (cmd operatorsCommand) unpair(ctx context.Context, identity string) error {
+	rt, err := cmd.Open(ctx)
+	if err != nil {
+		return err
+	}
+	if err := assembly.Unpair(ctx, rt, identity); err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return cmd.PrintJSON(map[string]string{"identity": identity})
+	}
+	cmd.Printer(cmd.Stdout).Field("unpaired", "%s decides nothing any more", identity)
 	return nil
 }
