@@ -31,6 +31,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/explain"
 	"github.com/nacre-dev/nacre/internal/graduation"
 	"github.com/nacre-dev/nacre/internal/hosting"
+	"github.com/nacre-dev/nacre/internal/idle"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/learn"
 	"github.com/nacre-dev/nacre/internal/leasing"
@@ -308,6 +309,9 @@ func (r *Runtime) Serve(ctx context.Context, o Serve) error {
 	o.Cards = cockpit.NewChats(r.inst, func(ctx context.Context) ([]Waiting, error) { return Everything(ctx, r) })
 	return serve.Run(ctx, r.inst, attend, o)
 }
+
+// Rest keeps what a program that waits has in memory to what waiting takes, until end is called.
+func Rest(ctx context.Context) (end func()) { return idle.Rest(ctx) }
 
 // AccountOf accounts for the work that a name means: a session's latest, or that of a row of
 // the ledger.

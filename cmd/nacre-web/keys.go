@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/nacre-dev/nacre/assembly"
-	"github.com/nacre-dev/nacre/internal/passkey"
 	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/web"
 )
@@ -33,7 +32,7 @@ func (k keys) Owners(ctx context.Context) ([]string, error) {
 	return assembly.PasskeyOwners(as(ctx, k.Runtime))
 }
 
-func (k keys) Add(ctx context.Context, owner string, key passkey.Key) error {
+func (k keys) Add(ctx context.Context, owner string, key assembly.PasskeyKey) error {
 	return assembly.AddPasskey(ctx, as(ctx, k.Runtime), owner, key)
 }
 

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/assembly"
-	"github.com/nacre-dev/nacre/internal/idle"
 	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/web"
 )
@@ -83,7 +82,7 @@ func serve(ctx context.Context, out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "http://%s/#%s\n", cmp.Or(here.local, here.host), code); err != nil {
 		return errors.Join(err, here.close())
 	}
-	defer idle.Rest(ctx)()
+	defer assembly.Rest(ctx)()
 	return here.serve(server)
 }
 

@@ -15,7 +15,7 @@ import (
 func TestEverythingWaitsAtEachFace(t *testing.T) {
 	t.Parallel()
 	i, fake, service := chatting(t, "telegram", scriptedmodel.Turn{Text: "Done."})
-	with := "[egress]\npropose = false\n" + strings.NewReplacer(`tools = [`, `tools = ["memory_*", `, "stop = true\n", "stop = true\nconfig = true\n").Replace(i.configured())
+	with := strings.NewReplacer(`tools = [`, `tools = ["memory_*", `, "stop = true\n", "stop = true\nconfig = true\n").Replace(i.configured()) + "[egress]\npropose = false\n"
 	i.config(with)
 	i.project()
 	rec := i.writes(map[string]string{".envrc": "touch owned\n"})
@@ -23,7 +23,7 @@ func TestEverythingWaitsAtEachFace(t *testing.T) {
 	i.nacre("exec", "-q", "--", "sh", "-c", `ipc create_reminder '{"title":"pay","list":"Work"}'; ipc memory_store '{"type":"fact","content":"a fact"}'; curl -s https://registry.example.com/; true`).want(t, 0, "R-1")
 	i.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
 	question := i.question()
-	i.config(with + "[[credential]]\nname = \"forge\"\nhost = \"forge.example\"\nmethods = [\"GET\"]\npaths = [\"/\"]\nvalue_oauth = \"" + filepath.Join(i.work, "forge.oauth") + "\"\n")
+	i.config(with + "[[credential]]\nname = \"forge\"\nhost = \"forge.example\"\nmethods = [\"GET\"]\npaths = [\"/\"]\nstanding_secret = true\ngroups = [\"main\"]\nvalue_oauth = \"" + filepath.Join(i.work, "forge.oauth") + "\"\n")
 	i.nacre("operators", "pair", "bob").want(t, 0)
 	people := roster.Roster{Config: filepath.Join(i.work, "home/.config/nacre"), State: i.state(), Now: time.Now}
 	if _, err := people.Ask(t.Context(), "discord:7"); err != nil {

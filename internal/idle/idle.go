@@ -19,7 +19,7 @@ import (
 const (
 	// settled is when a program has started, and every is how long it then keeps what work has
 	// touched.
-	settled, every = 5 * time.Second, 10 * time.Minute
+	settled, every = 5 * time.Second, time.Minute
 )
 
 // Rest gives back, again and again, what start and work have touched of the program's file: two

@@ -176,6 +176,9 @@ func (r Roster) write(paired []person.Paired) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(r.Config, 0o700); err != nil {
+		return err
+	}
 	return disk.Write(filepath.Join(r.Config, pairedName), append([]byte(head), text...), 0o600)
 }
 

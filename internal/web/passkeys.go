@@ -11,7 +11,7 @@ import (
 )
 
 // passkeys are the pages on which persons sign in with one, add one and remove one (M-46).
-type passkeys struct{ *Site }
+type passkeys struct{ signing }
 
 // ask gives a browser what it asks an authenticator for, to sign somebody in.
 func (s passkeys) ask(w http.ResponseWriter, r *http.Request) {
@@ -43,9 +43,9 @@ func (s passkeys) asked(w http.ResponseWriter) func([]byte, error) {
 	}
 }
 
-// signIn exchanges what an authenticator has signed for a cookie. Whoever is nobody is told no
+// signInWith exchanges what an authenticator has signed for a cookie. Whoever is nobody is told no
 // more than that.
-func (s passkeys) signIn(w http.ResponseWriter, r *http.Request) {
+func (s passkeys) signInWith(w http.ResponseWriter, r *http.Request) {
 	by, err := s.signs(r)
 	if err != nil {
 		s.show(w, http.StatusForbidden, "sign-in", frame{Title: "Sign in", Told: "You are not signed in: " + err.Error() + "."})

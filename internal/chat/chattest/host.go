@@ -42,7 +42,7 @@ type Host struct {
 	Routed  func(sender string) bool
 	About   string // what SessionInfo says
 	brought
-	// Decides is what the host says of a press; nil says nothing at all.
+	// Decides is what the host says of a press; nil, or what it gives where that is nil, says nothing at all.
 	Decides func(plugin.Press) *plugin.Pressed
 	Code    string // for whoever asks to be paired
 	// Commanded is what is said to whoever asks something of the host.
@@ -129,6 +129,9 @@ func (h *Host) answers(method string, asked plugin.Service) json.RawMessage {
 			h.t.Error(err)
 		}
 		h.pressed = append(h.pressed, p)
+		if h.Decides == nil {
+			return nil
+		}
 		done := h.Decides(p)
 		if done == nil {
 			return nil

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
-	"github.com/nacre-dev/nacre/internal/idle"
 	"github.com/nacre-dev/nacre/internal/terminal"
 	"github.com/nacre-dev/nacre/plugin"
 )
@@ -48,7 +47,7 @@ func (cmd serveCommand) serve(ctx context.Context, r *assembly.Runtime, node str
 		cmd.Printer(cmd.Stderr).Mark("warn", "old", "old sessions could not be removed: "+err.Error())
 	}
 	defer context.AfterFunc(ctx, func() { cmd.tellManager(ctx, "STOPPING=1") })()
-	defer idle.Rest(ctx)()
+	defer assembly.Rest(ctx)()
 	return r.Serve(ctx, assembly.Serve{
 		Node: node,
 		Started: func(s assembly.Serving) {
