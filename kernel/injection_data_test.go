@@ -24,6 +24,7 @@ const (
 	fifthHand     = injectionData + "/fifth"
 	sixthHand     = injectionData + "/sixth"
 	seventhHand   = injectionData + "/seventh"
+	eighthHand    = injectionData + "/eighth"
 )
 
 // world is a file of our own corpus. In what outsiders wrote, {note} stands where

@@ -51,6 +51,7 @@ func TestInjection(t *testing.T) {
 		byAnother(t, "a fifth", fifthHand, 85, 0.2)
 		byAnother(t, "a sixth", sixthHand, 85, 0.2)
 		byAnother(t, "a seventh", seventhHand, 65, 0.4)
+		byAnother(t, "an eighth", eighthHand, 50, 0.7)
 	}
 	t.Logf("%d honest runs, %d attacks, %d inside", have.honest, have.attacks, have.insides)
 	t.Log(have)
