@@ -14,8 +14,8 @@ var issuers string
 
 // classNames and restNames are how issuers.txt calls them.
 var (
-	classNames = []string{"alnum", "word", "dashed", "dotted", "base64ed", "hexed", "value", "tilded", "digit", "solid", "crypted"}
-	restNames  = []string{"anything", "digits", "bothCases", "uuid", "bot"}
+	classNames = [...]string{alnum: "alnum", word: "word", dashed: "dashed", dotted: "dotted", base64ed: "base64ed", hexed: "hexed", value: "value", tilded: "tilded", digit: "digit", solid: "solid", crypted: "crypted"}
+	restNames  = [...]string{anything: "anything", digits: "digits", bothCases: "bothCases", uuid: "uuid", bot: "bot"}
 )
 
 // forms are the issuers' published prefixes, in the order of issuers.txt.
@@ -38,7 +38,7 @@ func readForms(text string) (all []form, err error) {
 		if len(words) < 4 {
 			return nil, fmt.Errorf("%q: a line is a class, a length, a rest and prefixes", line)
 		}
-		of, rested := slices.Index(classNames, words[0]), slices.Index(restNames, words[2])
+		of, rested := slices.Index(classNames[:], words[0]), slices.Index(restNames[:], words[2])
 		least, err := strconv.Atoi(words[1])
 		if of < 0 || rested < 0 || err != nil {
 			return nil, fmt.Errorf("%q: there is no such class, length or rest", line)
