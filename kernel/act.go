@@ -132,21 +132,20 @@ func mayFallBack(ctx context.Context, r *run, err error) bool {
 // afterResult hands a result to the hooks, before anything is redacted or
 // shown. A hook that fails refuses the result (K-22).
 func (k *acts) afterResult(ctx context.Context, r *run, raw json.RawMessage) (json.RawMessage, *failure) {
-	raw = slices.Clone(raw) // the driver may still hold its own
-	for _, hook := range k.hooks {
-		var err error
-		raw, err = guarded(ctx, k.left, func() (json.RawMessage, error) { return hook(ctx, r.invocation(), raw) }, nil)
+	var err error
+	for n := 0; len(raw) <= MaxResult; n++ {
+		if raw = slices.Clone(raw); n == len(k.hooks) { // who made it may still hold its own
+			return raw, nil
+		}
+		raw, err = guarded(ctx, k.left, func() (json.RawMessage, error) { return k.hooks[n](ctx, r.invocation(), raw) }, nil)
 		if err != nil {
 			return nil, crashed(fmt.Errorf("result hook: %w", err))
 		}
 	}
-	if len(raw) > MaxResult {
-		return nil, &failure{
-			refusal: &nacre.Refusal{Code: nacre.CodeHandlerError, Message: messageTooLong},
-			cause:   fmt.Errorf("result of %d bytes, the limit is %d", len(raw), MaxResult),
-		}
+	return nil, &failure{
+		refusal: &nacre.Refusal{Code: nacre.CodeHandlerError, Message: messageTooLong},
+		cause:   fmt.Errorf("result of %d bytes, the limit is %d", len(raw), MaxResult),
 	}
-	return raw, nil
 }
 
 // failed turns what a driver returned into what an agent may see.

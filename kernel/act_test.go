@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 	"github.com/nacre-dev/nacre/kernel"
 	"github.com/nacre-dev/nacre/policy"
 )
@@ -175,6 +177,30 @@ func TestALargestResultStillPasses(t *testing.T) {
 	outcome, err := h.Call(t.Context(), call(milk))
 	if err != nil || len(outcome.Result) > 8000 {
 		t.Errorf("have %d bytes, %v", len(outcome.Result), err)
+	}
+}
+
+// K-31: a result of 64 MiB is refused before it is copied, read or shown to a hook. It costs no
+// more memory than it has: a copy of it would be seen in what was allocated.
+func TestAGiantResultIsRefusedUnread(t *testing.T) {
+	giant := json.RawMessage(`"` + strings.Repeat("a", testpeer.Size(8<<20, 64<<20)) + `"`)
+	hooked := false
+	h := open(t, func(c *kernel.Config) {
+		c.ResultHooks = []kernel.ResultHook{func(_ context.Context, _ nacre.Invocation, raw json.RawMessage) (json.RawMessage, error) {
+			hooked = true
+			return raw, nil
+		}}
+	})
+	h.add(t, note(nil), func(context.Context, nacre.Invocation) (json.RawMessage, error) { return giant, nil })
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := h.Call(t.Context(), call(milk))
+	runtime.ReadMemStats(&after)
+	if have := refusal(t, err); have.Code != nacre.CodeHandlerError || have.Message != "Response exceeded maximum size" || hooked {
+		t.Errorf("have %+v, shown to a hook %v", have, hooked)
+	}
+	if cost := after.TotalAlloc - before.TotalAlloc; cost > uint64(len(giant)/2) {
+		t.Errorf("a result of %d bytes made the kernel allocate %d", len(giant), cost)
 	}
 }
 
