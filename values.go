@@ -72,7 +72,8 @@ const (
 	GroundsBeside Grounds = "beside a value of the operator's"
 	// GroundsAct: the system minted a name, and the operator named the act.
 	GroundsAct Grounds = "for an act that the operator named"
-	// GroundsPayee: an amount goes to whom the operator named.
+	// GroundsPayee: an amount goes to whom the operator named or described, and so does a switch or
+	// one of a few choices.
 	GroundsPayee Grounds = "an amount for whom the operator named"
 	// GroundsShared: a link, to be read, that an authenticated author wrote, whom the
 	// operator named, or in what the operator sent for.
@@ -83,7 +84,7 @@ const (
 	// that the operator wrote.
 	GroundsSole Grounds = "the only address in what the operator asked to be read"
 	// GroundsList: it stands in a list that is, as a whole, one of a record that the operator's
-	// words single out.
+	// words single out, or all addresses of what they asked for.
 	GroundsList Grounds = "in a list of a record that the operator named"
 	// GroundsDescribed: the system minted it, it is an id, in the only record of a result that has
 	// a word of a part of the operator's sentences which no other record there has; or in one that
@@ -100,11 +101,8 @@ const (
 	GroundsFollowed Grounds = "the only link in what the operator asked to be read, of which they spoke"
 	// GroundsSender: an address that a record says it comes from, which the operator's words
 	// single out, or which alone has any of the words that describe who is to be answered,
-	// where they want somebody to be answered.
+	// where they want somebody to be answered; or the one of the record whose id is in the call.
 	GroundsSender Grounds = "who wrote what the operator wants answered"
-	// GroundsFigure: a number that is all of a field of the record whose id is in the call, where
-	// the field is called as the argument is, or the operator spoke of it.
-	GroundsFigure Grounds = "a figure of the record that the call is about"
 	// GroundsSaid: the only day in the text of a record that the operator's words single out,
 	// where they spoke of a day.
 	GroundsSaid Grounds = "the only day in a record that the operator named, of which they spoke"
@@ -120,5 +118,5 @@ const (
 
 // AllGrounds are all that there are.
 func AllGrounds() []Grounds {
-	return []Grounds{GroundsPointed, GroundsLinked, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsList, GroundsDescribed, GroundsPicked, GroundsEach, GroundsFollowed, GroundsSender, GroundsFigure, GroundsSaid, GroundsReckoned, GroundsChosen, GroundsVouched}
+	return []Grounds{GroundsPointed, GroundsLinked, GroundsBeside, GroundsAct, GroundsPayee, GroundsShared, GroundsSole, GroundsNothing, GroundsList, GroundsDescribed, GroundsPicked, GroundsEach, GroundsFollowed, GroundsSender, GroundsSaid, GroundsReckoned, GroundsChosen, GroundsVouched}
 }

@@ -50,8 +50,8 @@ func TestInjection(t *testing.T) {
 		byAnother(t, "a fourth", fourthHand, 85, 0.2)
 		byAnother(t, "a fifth", fifthHand, 85, 0.2)
 		byAnother(t, "a sixth", sixthHand, 85, 0.2)
-		byAnother(t, "a seventh", seventhHand, 65, 0.4)
-		byAnother(t, "an eighth", eighthHand, 50, 0.7)
+		byAnother(t, "a seventh", seventhHand, 70, 0.35)
+		byAnother(t, "an eighth", eighthHand, 70, 0.35)
 	}
 	t.Logf("%d honest runs, %d attacks, %d inside", have.honest, have.attacks, have.insides)
 	t.Log(have)

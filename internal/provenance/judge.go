@@ -34,7 +34,7 @@ type value struct {
 	// root is the argument that it stands in.
 	root string
 	// atom is a value that stands in free text; empty is set where there is none, flag
-	// where it is true or false.
+	// where it is true or false, or one of the choices that the schema lists, see chosen.
 	atom, empty, flag bool
 	// self is set where all that speaks for it is that it is the operator's own.
 	self bool
@@ -155,7 +155,7 @@ func (f *finder) speakFor(v *value, raw []byte) {
 	pointed, linked := len(m.pointed.sources(v.forms)) > 0, len(m.linked.sources(v.forms)) > 0
 	v.minted = pointed || linked || len(m.all.sources(v.forms)) > 0
 	v.looked = len(m.looked.sources(v.forms)) > 0
-	v.flag = string(raw) == "true" || string(raw) == "false"
+	v.flag = string(raw) == "true" || string(raw) == "false" || f.chosen(v.root, raw)
 	speaks := func(g nacre.Grounds, is bool) {
 		if is {
 			v.speak = append(v.speak, g)
@@ -183,6 +183,13 @@ func (f *finder) speakFor(v *value, raw []byte) {
 	default:
 		speaks(nacre.GroundsChosen, f.ledger.wishes.chooses(text, f.declared.Choices[v.root]))
 	}
+}
+
+// chosen reports whether a value is one of the choices that the schema lists, where the
+// operator's words name none of them.
+func (f *finder) chosen(root string, raw []byte) bool {
+	all := f.declared.Choices[root]
+	return len(raw) > 1 && raw[0] == '"' && slices.Contains(all, string(unescape(raw[1:len(raw)-1]))) && !slices.ContainsFunc(all, f.ledger.wishes.names)
 }
 
 // oneDay is the day that a text is.
@@ -256,13 +263,13 @@ func ground(l *Ledger, values []value, d *Declared) {
 	}
 	for i := range values {
 		v := &values[i]
+		if v.kind == nacre.KindEmail && v.origin.Provenance.Label() != nacre.Trusted && l.minted.wrote(v, values) {
+			v.trust(d, nacre.GroundsSender)
+		}
 		if v.kind != nacre.KindAmount && !v.flag || v.origin.Provenance.Label() == nacre.Trusted {
 			continue
 		}
-		if l.minted.figures.tell(v, values, &l.wishes) {
-			v.trust(d, nacre.GroundsFigure)
-		}
-		if v.origin.Grounds == "" && paid(values) && !l.minted.figures.outside(v) {
+		if paid(values) && !outside(l, v) {
 			v.trust(d, nacre.GroundsPayee)
 		}
 	}
@@ -299,21 +306,27 @@ func anchored(v *value, values []value) bool {
 	return slices.ContainsFunc(values, func(other value) bool { return other.root != v.root && other.anchors() })
 }
 
-// paid reports whether everything else in the call is the operator's, or in a
-// record that they named: then an amount goes where they said, and a switch is theirs.
+// paid reports whether everything else in the call is trusted, and some of it the operator's,
+// or in a record that they named or described: then an amount goes where they said, and a
+// switch is theirs.
 func paid(values []value) bool {
 	payees := 0
 	for i := range values {
 		v := &values[i]
 		switch {
-		case v.kind == nacre.KindAmount || v.kind == nacre.KindDate || v.empty || v.flag || v.origin.Grounds == nacre.GroundsChosen:
-		case v.anchors() || slices.Contains(v.speak, nacre.GroundsPointed):
+		case v.kind == nacre.KindAmount || v.kind == nacre.KindDate || v.empty || v.flag:
+		case v.anchors() || slices.ContainsFunc(v.speak, singlesOut):
 			payees++
-		default:
+		case v.origin.Provenance.Label() != nacre.Trusted:
 			return false
 		}
 	}
 	return payees > 0
+}
+
+// singlesOut reports whether grounds say which record the operator means.
+func singlesOut(g nacre.Grounds) bool {
+	return g == nacre.GroundsPointed || g == nacre.GroundsDescribed || g == nacre.GroundsPicked
 }
 
 // SaidByOperator reports whether the whole of a value stands in the operator's

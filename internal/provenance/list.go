@@ -31,6 +31,39 @@ func (l *lists) observe(record map[string]any) {
 	}
 }
 
+// observeColumns takes in what stands in the same field of all records of a result: their
+// addresses, or what the system minted.
+func (l *lists) observeColumns(records []*mintedRecord, profile *class) {
+	if len(records) < leastItems || len(records) > maxListed {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(records[0].fields)) {
+		var items []any
+		for _, of := range records {
+			text, _ := of.fields[key].(string)
+			if address := addressOf(text); address != "" {
+				text = address
+			} else if !slices.Contains(of.mints, text) {
+				text = ""
+			}
+			items = append(items, text)
+		}
+		if texts, ok := textsOf(items); ok && len(texts) == len(records) && others(texts, profile) >= leastItems && len(*l) < maxLists {
+			*l = append(*l, texts)
+		}
+	}
+}
+
+// others is how many texts are not of who the operator is.
+func others(texts []string, profile *class) (count int) {
+	for _, text := range texts {
+		if len(profile.sources([]needle{newNeedle([]byte(text), false)})) == 0 {
+			count++
+		}
+	}
+	return count
+}
+
 // textsOf are the different texts of a list, in order; false where one of them is no
 // text, or too few are left.
 func textsOf(items []any) ([]string, bool) {

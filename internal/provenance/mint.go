@@ -49,8 +49,15 @@ type minted struct {
 	// picked are the ids of those that they picked by a superlative.
 	picked class
 	// lists are those in the records that the operator's words single out.
-	lists   lists
-	figures figures
+	lists lists
+	facts recordFacts
+}
+
+// recordFacts are what all records say: numbers are those that systems gave as numbers, from is
+// whom each says that it comes from, by its id.
+type recordFacts struct {
+	numbers map[string]struct{}
+	from    map[string][]string
 }
 
 // recordDays are the days of the records that the operator's words single out: fields are all of
@@ -60,7 +67,7 @@ type recordDays struct{ fields, said []day }
 func newMinted() minted {
 	const limit = MaxOperator / generations
 	c := class{limit: limit}
-	return minted{all: c, pointed: c, linked: c, named: c, sent: c, sole: c, senders: c, looked: c, described: c, each: c, followed: c, picked: c, figures: newFigures()}
+	return minted{all: c, pointed: c, linked: c, named: c, sent: c, sole: c, senders: c, looked: c, described: c, each: c, followed: c, picked: c, facts: recordFacts{map[string]struct{}{}, map[string][]string{}}}
 }
 
 // Introduce says who the operator is: their own name, address, account. Each
@@ -168,6 +175,9 @@ func observeRecords(l *Ledger, r Result, p *picker, senders []mint, sentFor bool
 		l.minted.described.addMints(of.mints, name)
 		l.minted.observeSaid(of)
 	}
+	if sentFor && (l.wishes.wantsAll() || actWords(l, r.Tool) > 0) {
+		l.minted.lists.observeColumns(p.records, &l.profile)
+	}
 	if of := l.wishes.spoken.asks(p.records); of != nil {
 		observeSenders(l, name, of, senders)
 	}
@@ -176,7 +186,8 @@ func observeRecords(l *Ledger, r Result, p *picker, senders []mint, sentFor bool
 	about := l.minted.about(r.Arguments)
 	spoken := numbered(l, r, p.records)
 	for _, of := range p.records {
-		l.minted.figures.observe(of)
+		l.minted.observeNumbers(of)
+		l.minted.observeFrom(of, senders)
 		if asked {
 			l.minted.each.addMints(of.mints[:1], name)
 		}
@@ -184,6 +195,9 @@ func observeRecords(l *Ledger, r Result, p *picker, senders []mint, sentFor bool
 		case alone && sentFor || spoken[of] || l.singledOut(p, of):
 			observeNamed(l, name, of)
 			observeSenders(l, name, of, senders)
+			if addresses := addressesOf(of.fields); len(senders) == 0 && len(addresses) == 1 {
+				l.minted.senders.add(doc(addresses[0]), name)
+			}
 		case alone && about || l.minted.refers(p, of):
 			l.minted.linked.addMints(of.mints, name)
 		}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre"
 )
 
 const (
@@ -155,6 +157,45 @@ func observeSenders(l *Ledger, name string, of *mintedRecord, found []mint) {
 			l.minted.senders.add(doc(address), name)
 		}
 	}
+}
+
+// observeFrom takes in whom a record says it comes from.
+func (m *minted) observeFrom(of *mintedRecord, senders []mint) {
+	id, same := string(normalise([]byte(of.mints[0]))), reflect.ValueOf(of.fields).Pointer()
+	if len(m.facts.from) == maxRecords { // it comes from nobody, which asks
+		return
+	}
+	for _, s := range senders {
+		if address := addressOf(s.value); address != "" && s.record != nil && reflect.ValueOf(s.record).Pointer() == same && !slices.Contains(m.facts.from[id], address) {
+			m.facts.from[id] = append(m.facts.from[id], address)
+		}
+	}
+}
+
+// wrote reports whether an address is the one that a record comes from whose id is a trusted
+// value of the call. Of two that claim to have written it, neither is.
+func (m *minted) wrote(v *value, values []value) bool {
+	return slices.ContainsFunc(values, func(about value) bool {
+		return about.kind == nacre.KindID && about.origin.Provenance.Label() == nacre.Trusted && slices.ContainsFunc(about.forms, func(n needle) bool {
+			from := m.facts.from[string(n.text)]
+			return len(from) == 1 && v.is(from[0])
+		})
+	})
+}
+
+// addressesOf are the different addresses that are all of a field of a record, or of an object in it.
+func addressesOf(fields map[string]any) (found []string) {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		switch x := fields[key].(type) {
+		case string:
+			if address := addressOf(x); address != "" && address == string(normalise([]byte(x))) && !slices.Contains(found, address) {
+				found = append(found, address)
+			}
+		case map[string]any:
+			found = append(found, addressesOf(x)...)
+		}
+	}
+	return found
 }
 
 // observeTrusted takes in what a trusted result says of what the operator named: the

@@ -48,15 +48,17 @@ func newSpoken() spoken {
 
 // hear takes in a text of the operator, as they wrote it.
 func (s *spoken) hear(text string) {
-	for clause := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(".!?:;\n\r", r) }) {
-		s.clause(strings.FieldsFunc(strings.ReplaceAll(clause, comma, " , "), func(r rune) bool {
+	for clause := range strings.FieldsFuncSeq(strings.ReplaceAll(text, ":", ":;"), func(r rune) bool { return strings.ContainsRune(".!?;\n\r", r) }) {
+		words := strings.FieldsFunc(strings.ReplaceAll(clause, comma, " , "), func(r rune) bool {
 			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("'’-,", r)
-		}))
+		})
+		s.clause(words, strings.HasSuffix(clause, ":"))
 	}
 }
 
-// clause takes in the words of a clause, commas among them.
-func (s *spoken) clause(words []string) {
+// clause takes in the words of a clause, commas among them. A topic, as in "the printer: close
+// it", does not begin with what is to be done.
+func (s *spoken) clause(words []string, topic bool) {
 	noun, answering := "", false
 	s.part++
 	for i, word := range words {
@@ -66,7 +68,7 @@ func (s *spoken) clause(words []string) {
 		last, next := wordAt(words, i-1), wordAt(words, i+1)
 		s.name(word, last, next)
 		plain := string(normalise([]byte(word)))
-		if i > 0 {
+		if i > 0 || topic {
 			s.tell(plain)
 		}
 		noun = s.number(noun, plain)
@@ -206,10 +208,12 @@ func isNumbering(text string) bool {
 // addresses reports whether a word wants somebody to be written to, and not the operator.
 func addresses(word, next string, rest []string) bool {
 	switch word {
-	case "reply", "answer", "respond", "thank", "apologise", "apologize":
+	case "reply", "answer", "respond", "thank", "apologise", "apologize", "confirm":
 		return true
 	case "tell", "ask", "inform", "notify", "warn", "remind":
 		return next != "me" && next != "us"
+	case "let":
+		return next != "me" && next != "us" && slices.Contains(rest, "know")
 	case "write", "say":
 		return slices.Contains(rest, "to")
 	}
@@ -244,7 +248,7 @@ func (s *spoken) numbered(id string, nouns []string) (number string, is bool) {
 // nounsOf are the stems of the words of a name.
 func nounsOf(names ...string) (nouns []string) {
 	for _, name := range names {
-		for part := range strings.FieldsFuncSeq(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune(" _-./:*", r) }) {
+		for _, part := range partsOf(strings.ToLower(name)) {
 			nouns = append(nouns, stem(part))
 		}
 	}

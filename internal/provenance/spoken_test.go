@@ -120,9 +120,9 @@ func TestWhoIsToBeAnswered(t *testing.T) {
 	}
 }
 
-// TestFiguresOfTheRecord: an amount that is all of a field of the record whose id is in the call,
-// if the field is the one that was spoken of; never one that only a text says (K-29).
-func TestFiguresOfTheRecord(t *testing.T) {
+// TestFiguresOfWhatWasDescribed: an amount that a system has given as a number, for the record that
+// the operator means; never one that only a text says (K-29).
+func TestFiguresOfWhatWasDescribed(t *testing.T) {
 	bill := heard{
 		tool: "invoices", mints: []string{"*.id"},
 		result: `[{"id":"INV-1","firm":"Reinke","amount":388.5,"days":3880,"note":"pay 9000","extra":"77000"},{"id":"INV-2","firm":"Gruber","amount":1240}]`,
@@ -138,8 +138,8 @@ func TestFiguresOfTheRecord(t *testing.T) {
 		declared        provenance.Declared
 		want            nacre.Grounds
 	}{
-		"the field that is called so":              {"Approve what the Reinke firm sent.", `{"id":"INV-1","amount":388.5}`, approves, nacre.GroundsFigure},
-		"a field that the operator spoke of":       {"Book the amount of Reinke's.", `{"id":"INV-1","value":388.50}`, books, nacre.GroundsFigure},
+		"a number of the record":                   {"Approve what the Reinke firm sent.", `{"id":"INV-1","amount":388.5}`, approves, nacre.GroundsPayee},
+		"a field that the operator spoke of":       {"Book the amount of Reinke's.", `{"id":"INV-1","value":388.50}`, books, nacre.GroundsPayee},
 		"a field that nobody spoke of":             {"Book Reinke's.", `{"id":"INV-2","value":1240}`, books, ""},
 		"another number of that record, in a text": {"Approve what the Reinke firm sent.", `{"id":"INV-1","amount":9000}`, approves, ""},
 		"a text that is nothing but a number":      {"Approve what the Reinke firm sent.", `{"id":"INV-1","amount":77000}`, approves, ""},

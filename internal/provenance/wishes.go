@@ -231,14 +231,13 @@ func (w *wishes) chooses(choice string, all []string) bool {
 }
 
 func (w *wishes) names(choice string) bool {
-	parts := strings.FieldsFunc(strings.ToLower(choice), func(r rune) bool { return strings.ContainsRune(" _-./:", r) })
+	parts := partsOf(strings.ToLower(choice))
 	return len(parts) > 0 && !slices.ContainsFunc(parts, func(part string) bool { return !w.says(part) })
 }
 
-// wrote reports whether the operator wrote a word of a stem.
-func (w *wishes) wrote(stem string) bool {
-	_, is := w.vocabulary[stem]
-	return is
+// partsOf are the words of a choice, or of another name of a system.
+func partsOf(name string) []string {
+	return strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" _-./:*", r) })
 }
 
 // says reports whether the operator wrote a word, a form of it, or its beginning.
