@@ -201,8 +201,8 @@ func (r *Room) challenge(purpose ...string) []byte {
 	made := make([]byte, nonceSize, nonceSize+momentSize+codeSize)
 	_, _ = rand.Read(made) // never fails
 	now := r.now()
-	made = binary.BigEndian.AppendUint64(made, uint64(now.Sub(r.began)))
-	made = binary.BigEndian.AppendUint64(made, uint64(now.Round(0).UnixNano()))
+	made = binary.BigEndian.AppendUint64(made, uint64(now.Sub(r.began)))        //nolint:gosec // asked reads it back as it was
+	made = binary.BigEndian.AppendUint64(made, uint64(now.Round(0).UnixNano())) //nolint:gosec // asked reads it back as it was
 	return append(made, r.code(made, purpose...)...)
 }
 
