@@ -81,6 +81,7 @@ func BenchmarkMatcher(b *testing.B) {
 type bare struct{}
 
 func (bare) String(s string) (string, bool)            { return s, false }
+func (bare) Harmless(_, _ []byte) bool                 { return true }
 func (bare) JSON(raw []byte) ([]byte, []string, error) { return raw, nil, nil }
 
 // K-16: what a reservation costs a call; the floor is the lock that it takes.

@@ -2,7 +2,9 @@ package firewall
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 )
@@ -19,13 +21,15 @@ const (
 	// maxDistinct is how many different words a distribution may have.
 	maxDistinct = 10
 	// columnBytes is about what a column takes in memory.
-	columnBytes = 512
+	columnBytes = 544
 )
 
 // column is what is known of a field over the rows that have it.
 type column struct {
 	// name is in its quotes, as it is spelled.
 	name []byte
+	// key is the name, and repeat the word that came last.
+	key, repeat pattern
 	// present counts the rows that have the field; numbers, truths and falses
 	// those where it is such a value.
 	present, numbers, truths, falses int
@@ -41,6 +45,40 @@ type column struct {
 	more     bool
 	// last is which of them came last.
 	last int
+}
+
+// pattern is a text that is looked for at one place: one or two words of eight bytes
+// mostly tell whether it stands there.
+type pattern struct {
+	// head is how it begins, under mask where it is shorter than a word; tail is
+	// its last word where it is longer.
+	head, mask, tail uint64
+	size             int
+}
+
+const wordSize = 8
+
+func patternOf(text []byte) pattern {
+	var first [wordSize]byte
+	copy(first[:], text)
+	p := pattern{head: binary.LittleEndian.Uint64(first[:]), mask: math.MaxUint64, size: len(text)}
+	if len(text) < wordSize {
+		p.mask = 1<<(8*len(text)) - 1
+	} else {
+		p.tail = binary.LittleEndian.Uint64(text[len(text)-wordSize:])
+	}
+	return p
+}
+
+// at reports whether text, which the pattern was made of, stands in data at i. It says no
+// of the last seven bytes of data, whatever stands there.
+func (p *pattern) at(data []byte, i int, text []byte) bool {
+	end := i + p.size
+	if i+wordSize > len(data) || end > len(data) || (binary.LittleEndian.Uint64(data[i:])^p.head)&p.mask != 0 {
+		return false
+	}
+	return p.size <= wordSize || binary.LittleEndian.Uint64(data[end-wordSize:]) == p.tail &&
+		(p.size <= 2*wordSize || string(data[i:end]) == string(text))
 }
 
 type word struct {
@@ -71,9 +109,12 @@ func (g *collector) row(c *cursor, depth int) {
 	}
 	n := 0
 	for ; ; n++ {
-		if n < len(g.columns) && c.expected(g.columns[n].name, n) { // rows mostly have the same fields in the same order
-			g.columns[n].value(c, depth, g.rows < sampleRows)
-			continue
+		if n < len(g.columns) && !c.bad { // rows mostly have the same fields in the same order
+			if next, ok := g.columns[n].member(c.data, c.at, n > 0); ok {
+				c.at = next
+				g.columns[n].count(g.rows < sampleRows)
+				continue
+			}
 		}
 		if !c.more(n == 0, '}') {
 			break
@@ -86,22 +127,75 @@ func (g *collector) row(c *cursor, depth int) {
 	}
 }
 
-// expected takes the name of the n-th member and its colon, or nothing where they are not
-// spelled so.
-func (c *cursor) expected(name []byte, n int) bool {
-	at := c.at
-	if n > 0 {
-		if at == len(c.data) || c.data[at] != ',' {
-			return false
+// member reads the member of a row from at on, and says where it ends, where it is the
+// column's, is spelled as most are and has a short value. Else it is not ok, and nothing
+// was counted. It keeps in registers what a cursor keeps in memory.
+func (k *column) member(data []byte, at int, comma bool) (next int, ok bool) {
+	if comma {
+		if at >= len(data) || data[at] != ',' {
+			return 0, false
 		}
 		at++
 	}
-	end := at + len(name)
-	if c.bad || end >= len(c.data) || c.data[end] != ':' || string(c.data[at:end]) != string(name) {
-		return false
+	if !k.key.at(data, at, k.name) {
+		return 0, false
 	}
-	c.at = end + 1
-	return true
+	at += k.key.size
+	if at+1+wordSize > len(data) || data[at] != ':' {
+		return 0, false
+	}
+	at++
+	switch b := data[at]; {
+	case b == '"':
+		return k.text(data, at)
+	case b == '-' || isDigit(b):
+		v, next := short(data, at)
+		if next > at {
+			k.number(v, data[at:next])
+		}
+		return next, next > at
+	case string(data[at:at+4]) == "true":
+		k.truths++
+		return at + 4, true
+	case string(data[at:at+5]) == "false":
+		k.falses++
+		return at + 5, true
+	case string(data[at:at+4]) == "null":
+		return at + 4, true
+	}
+	return 0, false
+}
+
+// text reads a string of ASCII without escapes that is no longer than a name.
+func (k *column) text(data []byte, start int) (next int, ok bool) {
+	if k.known > 0 && k.repeat.at(data, start, k.distinct[k.last].quoted) { // as in the row before
+		k.distinct[k.last].n++
+		return start + k.repeat.size, true
+	}
+	for at := start + 1; at+wordSize <= len(data) && at < start+nameLimit-wordSize; at += wordSize {
+		x := binary.LittleEndian.Uint64(data[at:])
+		found := special(x)
+		if found == 0 && x&highs == 0 {
+			continue
+		}
+		end := at + bits.TrailingZeros64(found)/8
+		if found == 0 || x&highs&(found&-found-1) != 0 || data[end] != '"' {
+			return 0, false
+		}
+		if end++; !k.more {
+			k.word(data[start:end])
+		}
+		return end, true
+	}
+	return 0, false
+}
+
+// count counts a row that has the column.
+func (k *column) count(sample bool) {
+	k.present++
+	if sample {
+		k.sampled++
+	}
 }
 
 // field reads a member of a row.
@@ -123,14 +217,19 @@ func (g *collector) find(name []byte) *column {
 	if g.rows >= sampleRows || len(g.columns) == maxColumns {
 		return nil
 	}
-	g.columns = append(g.columns, column{name: name})
+	g.columns = append(g.columns, column{name: name, key: patternOf(name)})
 	return &g.columns[len(g.columns)-1]
 }
 
 // rank puts the columns in order: the most common among the first rows first,
 // and keeps those that are told.
 func (g *collector) rank() {
-	slices.SortStableFunc(g.columns, func(a, b column) int { return b.sampled - a.sampled })
+	for i := range g.columns[:max(len(g.columns)-1, 0)] { // which are large: mostly they stand in order
+		if g.columns[i].sampled < g.columns[i+1].sampled {
+			slices.SortStableFunc(g.columns, func(a, b column) int { return b.sampled - a.sampled })
+			break
+		}
+	}
 	g.columns = g.columns[:min(len(g.columns), topColumns)]
 }
 
@@ -143,25 +242,17 @@ func (g *collector) ranked() []column {
 
 // value reads the value of the column in one row.
 func (k *column) value(c *cursor, depth int, sample bool) {
-	k.present++
-	if sample {
-		k.sampled++
-	}
+	k.count(sample)
 	b := c.peek()
 	start := c.at
 	switch {
 	case b == '"':
-		if k.repeated(c) {
-			return
-		}
 		c.text()
 		if !k.more && !c.bad {
 			k.word(c.data[start:c.at])
 		}
 	case b == '-' || isDigit(b):
-		if v, ok := c.short(); ok {
-			k.number(v, c.data[start:c.at])
-		} else if v, ok = parse(c.number()); ok {
+		if v, ok := float(c.number()); ok {
 			k.number(v, c.data[start:c.at])
 		}
 	default:
@@ -175,36 +266,21 @@ func (k *column) value(c *cursor, depth int, sample bool) {
 	}
 }
 
-// repeated takes the word that the row before had.
-func (k *column) repeated(c *cursor) bool {
-	if k.known == 0 {
-		return false
-	}
-	w := &k.distinct[k.last]
-	end := c.at + len(w.quoted)
-	if end > len(c.data) || string(c.data[c.at:end]) != string(w.quoted) {
-		return false
-	}
-	c.at = end
-	w.n++
-	return true
-}
-
 func (k *column) word(quoted []byte) {
-	for i := range k.distinct[:k.known] {
-		if w := &k.distinct[i]; string(w.quoted) == string(quoted) {
-			k.last = i
-			w.n++
-			return
-		}
+	at := 0
+	for at < k.known && string(k.distinct[at].quoted) != string(quoted) {
+		at++
 	}
-	if k.known == maxDistinct {
+	if at == maxDistinct {
 		k.more, k.known = true, 0
 		return
 	}
-	k.distinct[k.known] = word{quoted, 1}
-	k.last = k.known
-	k.known++
+	if at == k.known {
+		k.distinct[at] = word{quoted: quoted}
+		k.known++
+	}
+	k.distinct[at].n++
+	k.last, k.repeat = at, patternOf(quoted)
 }
 
 func (k *column) number(v float64, spelled []byte) {
@@ -221,19 +297,19 @@ func (k *column) number(v float64, spelled []byte) {
 // exact are the powers of ten that a float64 holds exactly.
 var exact = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// short moves over a number without an exponent that takes no more bytes than exact has
-// powers, so that it is exact in a float64; it moves over no other.
-func (c *cursor) short() (v float64, ok bool) {
-	data, at := c.data, c.at
+// short reads a number without an exponent that takes no more bytes than exact has
+// powers, so that it is exact in a float64, and says where it ends: at, of any other.
+func short(data []byte, start int) (v float64, end int) {
+	at, whole, decimals := start, int64(0), 0
 	if data[at] == '-' {
 		at++
 	}
-	first, whole, decimals := at, int64(0), 0
+	first := at
 	for ; at < len(data) && isDigit(data[at]); at++ {
 		whole = whole*10 + int64(data[at]-'0')
 	}
 	if at == first || at > first+1 && data[first] == '0' {
-		return 0, false
+		return 0, start
 	}
 	if at < len(data) && data[at] == '.' {
 		point := at
@@ -241,25 +317,25 @@ func (c *cursor) short() (v float64, ok bool) {
 			whole = whole*10 + int64(data[at]-'0')
 		}
 		if decimals = at - point - 1; decimals == 0 {
-			return 0, false
+			return 0, start
 		}
 	}
-	if at-c.at > len(exact) || at < len(data) && data[at]|' ' == 'e' {
-		return 0, false
+	if at-start > len(exact) || at < len(data) && data[at]|' ' == 'e' {
+		return 0, start
 	}
-	v = float64(whole) / exact[decimals]
-	if first > c.at {
+	if v = float64(whole); decimals > 0 {
+		v /= exact[decimals]
+	}
+	if first > start {
 		v = -v
 	}
-	c.longest = max(c.longest, at-c.at)
-	c.at = at
-	return v, true
+	return v, at
 }
 
 // float is the value of a number that was checked. It is not ok beyond what a
 // float64 holds.
 func float(spelled []byte) (v float64, ok bool) {
-	if v, ok = (&cursor{data: spelled}).short(); ok {
+	if v, end := short(spelled, 0); end > 0 {
 		return v, true
 	}
 	return parse(spelled)

@@ -273,20 +273,15 @@ func (c *cursor) number() []byte {
 }
 
 func (c *cursor) literal(b byte) {
-	word := ""
-	switch b {
-	case 't':
-		word = "true"
-	case 'f':
-		word = "false"
-	case 'n':
-		word = "null"
-	}
-	if word == "" || len(c.data)-c.at < len(word) || string(c.data[c.at:c.at+len(word)]) != word {
+	rest := c.data[c.at:]
+	switch {
+	case b == 't' && len(rest) >= 4 && string(rest[:4]) == "true", b == 'n' && len(rest) >= 4 && string(rest[:4]) == "null":
+		c.at += 4
+	case b == 'f' && len(rest) >= 5 && string(rest[:5]) == "false":
+		c.at += 5
+	default:
 		c.bad = true
-		return
 	}
-	c.at += len(word)
 }
 
 // end reports whether the document is over, with nothing wrong in it.

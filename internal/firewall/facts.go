@@ -177,9 +177,9 @@ func (t *teller) distribution(k *column) {
 	for _, w := range k.distinct[:k.known] {
 		start := len(texts)
 		texts = appendHead(texts, w.quoted, valueChars, t.redactor)
-		text, i := texts[start:], 0
-		for i < len(known) && bytes.Compare(known[i].at.of(texts), text) < 0 {
-			i++
+		text, i := texts[start:], len(known)
+		for i > 0 && bytes.Compare(known[i-1].at.of(texts), text) >= 0 { // mostly they came in order
+			i--
 		}
 		if i == len(known) || !bytes.Equal(known[i].at.of(texts), text) {
 			known = known[:len(known)+1]
@@ -201,40 +201,38 @@ func (t *teller) distribution(k *column) {
 // told under its name: the redactor is shown name and values together.
 func tellable(columns []column, redactor Redactor, room *Room) ([topColumns]bool, error) {
 	var told [topColumns]bool
+	harmless := true
+	for i := range columns {
+		k := &columns[i]
+		told[i] = !k.numeric() || len(k.lowest) <= textLimit && len(k.highest) <= textLimit
+		k.tells(i, func(value []byte) { harmless = harmless && redactor.Harmless(k.name, value) })
+	}
+	if harmless {
+		return told, nil
+	}
 	p := printer{redactor: redactor, text: textLimit, out: append(room.pairs[:0], '[')}
 	var of [topColumns * (maxDistinct + 1)]int
 	n := 0
-	pair := func(column int, value []byte) {
-		if n > 0 {
-			p.out = append(p.out, ',')
-		}
-		of[n] = column
-		n++
-		p.out = append(p.out, '{')
-		p.string(columns[column].name, nameLimit)
-		p.out = append(p.out, ':')
-		if value[0] == '"' {
-			p.string(value, textLimit)
-		} else {
-			p.out = append(p.out, value...)
-		}
-		p.out = append(p.out, '}')
-	}
 	for i := range columns {
-		k := &columns[i]
-		told[i] = true
-		switch {
-		case k.numeric():
-			told[i] = len(k.lowest) <= textLimit && len(k.highest) <= textLimit
-			if told[i] {
-				pair(i, k.lowest)
-				pair(i, k.highest)
-			}
-		case i < statColumns:
-			for _, w := range k.distinct[:k.known] {
-				pair(i, w.quoted)
-			}
+		if !told[i] {
+			continue
 		}
+		columns[i].tells(i, func(value []byte) {
+			if n > 0 {
+				p.out = append(p.out, ',')
+			}
+			of[n] = i
+			n++
+			p.out = append(p.out, '{')
+			p.string(columns[i].name, nameLimit)
+			p.out = append(p.out, ':')
+			if value[0] == '"' {
+				p.string(value, textLimit)
+			} else {
+				p.out = append(p.out, value...)
+			}
+			p.out = append(p.out, '}')
+		})
 	}
 	p.out = append(p.out, ']')
 	room.pairs = p.out
@@ -256,6 +254,19 @@ func tellable(columns []column, redactor Redactor, room *Room) ([topColumns]bool
 		return true
 	})
 	return told, nil
+}
+
+// tells visits the values that the facts of the i-th column say.
+func (k *column) tells(i int, visit func(value []byte)) {
+	switch {
+	case k.numeric():
+		visit(k.lowest)
+		visit(k.highest)
+	case i < statColumns:
+		for _, w := range k.distinct[:k.known] {
+			visit(w.quoted)
+		}
+	}
 }
 
 // listFacts are for an array that does not hold objects only.

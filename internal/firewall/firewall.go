@@ -26,6 +26,10 @@ const errorChars = 2000
 type Redactor interface {
 	JSON(raw []byte) (out []byte, paths []string, err error)
 	String(s string) (string, bool)
+	// Harmless reports whether the object of one member, of that name and value, holds
+	// nothing to replace. Both are JSON that was checked. It looks at little, and may
+	// say no of one that holds nothing.
+	Harmless(name, value []byte) bool
 }
 
 // ShowError is what may be seen of an error's text: without secrets, valid

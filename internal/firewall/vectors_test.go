@@ -19,6 +19,8 @@ func (bees) String(s string) (string, bool) {
 	return strings.ReplaceAll(s, "SECRET", "[R]"), strings.Contains(s, "SECRET")
 }
 
+func (bees) Harmless(_, _ []byte) bool { return false }
+
 func (b bees) JSON(raw []byte) ([]byte, []string, error) {
 	if !json.Valid(raw) {
 		return nil, nil, fmt.Errorf("not JSON")

@@ -98,21 +98,23 @@ type knownKey struct {
 	personal string
 	// label: a string under the key names what the next field holds.
 	label bool
+	// inert: the key says nothing of its value, but where it stands within a secret name.
+	inert bool
 }
 
 // known is what a key's name says. That of a clean name is kept, for one document
 // mostly has the keys of the one before it.
-func (w *walker) known(name string) *knownKey {
+func (e *Engine) known(name string) *knownKey {
 	slot := uint32(len(name))
 	for i := range min(len(name), maxKept) {
 		slot = (slot ^ uint32(name[i])) * 16777619 // FNV-1a
 	}
-	kept := &w.engine.keys[slot>>16%knownKeys]
+	kept := &e.keys[slot>>16%knownKeys]
 	if k := kept.Load(); k != nil && k.name == name {
 		return k
 	}
-	_, found := w.engine.String(name)
-	k := w.engine.meaning(name)
+	_, found := e.string(name, nil)
+	k := e.meaning(name)
 	k.clean = !found && !strings.HasPrefix(name, Marker)
 	if k.clean && len(name) <= maxKept {
 		k.name = strings.Clone(name) // it is part of a document
@@ -238,7 +240,7 @@ func (w *walker) object(n naming) {
 		w.at++
 		return
 	}
-	renamed, label := 0, ""
+	renamed, label, unnamed := 0, "", n == (naming{})
 	for place := w.depth; !w.bad; place++ {
 		w.space()
 		known := w.expected(place)
@@ -248,6 +250,13 @@ func (w *walker) object(n naming) {
 			}
 		}
 		w.space()
+		if unnamed && known.inert && label == "" {
+			w.value(n)
+			if w.goesOn() {
+				continue
+			}
+			return
+		}
 		means, labels, start := known.naming(n, w.peek()), known.label && w.peek() == '"', w.at
 		if label != "" && known.holder && means == (naming{}) {
 			about := w.engine.meaning(label)
@@ -259,17 +268,25 @@ func (w *walker) object(n naming) {
 		if w.value(means); labels && !w.bad {
 			label = w.text[start+1 : w.at-1]
 		}
-		w.space()
-		switch w.peek() {
-		case ',':
-			w.at++
-		case '}':
-			w.at++
+		if !w.goesOn() {
 			return
-		default:
-			w.bad = true
 		}
 	}
+}
+
+// goesOn reads what follows a member, and reports whether that is another one.
+func (w *walker) goesOn() bool {
+	w.space()
+	switch w.peek() {
+	case ',':
+		w.at++
+		return true
+	case '}':
+		w.at++
+	default:
+		w.bad = true
+	}
+	return false
 }
 
 // expected takes the key that the last object had at this place, or returns nil.
@@ -311,7 +328,7 @@ func (w *walker) key(renamed *int) (k *knownKey, found bool) {
 	if !ok {
 		return &knownKey{}, false
 	}
-	k = w.known(name)
+	k = w.engine.known(name)
 	w.steps[w.depth] = step{key: name}
 	if k.clean {
 		return k, false

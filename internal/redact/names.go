@@ -54,7 +54,27 @@ func (e *Engine) meaning(name string) knownKey {
 	plain := squeeze(wide(name), &room)
 	_, secret := e.secretNames[string(plain)]
 	_, holder := e.holders[string(plain)]
-	return knownKey{name: name, kind: e.kindOf(name), secret: secret, holder: holder, label: oneOf(labels, string(plain)), personal: personalName(string(plain))}
+	k := knownKey{name: name, kind: e.kindOf(name), secret: secret, holder: holder, label: oneOf(labels, string(plain)), personal: personalName(string(plain))}
+	k.inert = !secret && k.kind == notSecret && !k.label && (len(name) > 2 || !oneOf(privateParts, name))
+	return k
+}
+
+// Harmless reports whether a document [{name: value}] holds nothing to replace, by a look
+// at the name's meaning and at what the value is made of. Both are JSON that was checked.
+// It may say no of a document that holds nothing.
+func (*Engine) Harmless(name, value []byte) bool {
+	e := shared()
+	named, said := view(name), view(value)
+	if len(named) > maxKept || strings.IndexByte(named, '\\') >= 0 {
+		return false
+	}
+	if k := e.known(named[1 : len(named)-1]); !k.clean || !k.inert {
+		return false
+	}
+	if said[0] == '"' {
+		return !e.suspects.suspect(said[1 : len(said)-1])
+	}
+	return len(said) < minCard && (said[0] == '-' || isDigit(said[0]))
 }
 
 // naming is what a key says of a value that starts with first: what stands in an

@@ -30,6 +30,9 @@ func (n Naming) JSON(raw []byte) (out []byte, paths []string, err error) {
 // String is [Engine.String] with words.
 func (n Naming) String(s string) (string, bool) { return shared().string(s, n.Name) }
 
+// Harmless is [Engine.Harmless].
+func (Naming) Harmless(name, value []byte) bool { return shared().Harmless(name, value) }
+
 // worded is the engine and who gives words for what it finds; nil gives none.
 type worded struct {
 	*Engine
