@@ -154,21 +154,37 @@ func (c *conn) send(m plugin.Message) bool {
 	return c.out.put(append(line, '\n'))
 }
 
+// asked is a [plugin.Message] to the handler that is written at once: its parameters are not
+// made JSON before, which would then be read once more.
+type asked struct {
+	JSONRPC string `json:"jsonrpc"`
+	ID      int64  `json:"id,omitempty"`
+	Method  string `json:"method"`
+	Params  any    `json:"params"`
+}
+
+// ask sends what has an id, or wants no answer where that is 0.
+func (c *conn) ask(id int64, method string, params any) error {
+	line, err := json.Marshal(asked{"2.0", id, method, params})
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	if !c.out.put(append(line, '\n')) {
+		return errBusy
+	}
+	return nil
+}
+
 // request asks the handler and waits until it answers, dies, or ctx ends. The
 // handler is told when nobody waits any more.
 func (c *conn) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
-	raw, err := json.Marshal(params)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", method, err)
-	}
 	id, to, err := c.register()
 	if err != nil {
 		return nil, err
 	}
-	wireID := json.RawMessage(strconv.FormatInt(id, 10))
-	if !c.send(plugin.Message{ID: wireID, Method: method, Params: raw}) {
+	if err := c.ask(id, method, params); err != nil {
 		c.forget(id)
-		return nil, errBusy
+		return nil, err
 	}
 	select {
 	case a := <-to:
@@ -176,7 +192,7 @@ func (c *conn) request(ctx context.Context, method string, params any) (json.Raw
 	case <-ctx.Done():
 	}
 	if c.forget(id) {
-		c.notify(plugin.MethodCancel, plugin.CancelParams{ID: wireID})
+		c.notify(plugin.MethodCancel, plugin.CancelParams{ID: strconv.AppendInt(nil, id, 10)})
 	}
 	return nil, ctx.Err()
 }
@@ -201,10 +217,7 @@ func (e *handlerError) Error() string {
 	return fmt.Sprintf("the handler's error %d: %s", e.code, e.message)
 }
 
-func (c *conn) notify(method string, params any) bool {
-	raw, err := json.Marshal(params)
-	return err == nil && c.send(plugin.Message{Method: method, Params: raw})
-}
+func (c *conn) notify(method string, params any) bool { return c.ask(0, method, params) == nil }
 
 func (c *conn) register() (int64, chan answer, error) {
 	c.mu.Lock()
