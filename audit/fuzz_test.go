@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/corpus"
 )
 
 // FuzzRead feeds a segment of any bytes: it is refused or read, and what was
@@ -48,9 +49,9 @@ func FuzzRead(f *testing.F) {
 
 func FuzzParseSigned(f *testing.F) {
 	s := newSample(f)
-	f.Add(s.get("k3f9.1/head.json"))
-	f.Add(s.get("../k3f9.receipt"))
-	f.Add([]byte("{}\n"))
+	corpus.Add(f, s.get("k3f9.1/head.json"))
+	corpus.Add(f, s.get("../k3f9.receipt"))
+	corpus.Add(f, []byte("{}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := audit.ParseReceipt(data); err == nil && !bytes.Equal(r.Bytes(), data) {
 			t.Error("a receipt was accepted that is not in canonical form")

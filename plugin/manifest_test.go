@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -179,15 +180,15 @@ func TestParseToolError(t *testing.T) {
 }
 
 func FuzzParseManifest(f *testing.F) {
-	f.Add([]byte(full))
+	corpus.Add(f, []byte(full))
 	for _, name := range []string{"reminders.json", "telegram.json", "memory.json"} {
 		data, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(data)
+		corpus.Add(f, data)
 	}
-	f.Add([]byte(`{"provides":{"tools":[null]}}`))
+	corpus.Add(f, []byte(`{"provides":{"tools":[null]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := plugin.ParseManifest(data)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/policy"
 )
 
@@ -99,7 +100,7 @@ func FuzzArguments(f *testing.F) {
 // FuzzConstraints: what is read of a request narrows, and combines with itself.
 func FuzzConstraints(f *testing.F) {
 	for _, seed := range []string{`{"max_rows":"7"}`, `{"arguments":{"pinned":{"a":[1]},"prefix":{"b":"/x"}}}`, `{"allowed_fields":null}`, `{`} {
-		f.Add(seed)
+		corpus.Add(f, seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := askedFor(text)

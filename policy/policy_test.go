@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/policy"
 )
 
@@ -396,11 +397,11 @@ func TestRatesComeFromTheCapabilityElseItsClass(t *testing.T) {
 
 // Whatever the bytes, a policy is refused with an error or decides; nothing panics.
 func FuzzParse(f *testing.F) {
-	f.Add(rules)
-	f.Add("[[rules]]\naction = \"allow\"\nmatch = {}\n")
-	f.Add("default = \"\"\"\n[[rules]]\n\"\"\"")
-	f.Add("[rules]\nx = 1")
-	f.Add("[[rules.match]]\n[a.\"b]\"]\n=")
+	corpus.Add(f, rules)
+	corpus.Add(f, "[[rules]]\naction = \"allow\"\nmatch = {}\n")
+	corpus.Add(f, "default = \"\"\"\n[[rules]]\n\"\"\"")
+	corpus.Add(f, "[rules]\nx = 1")
+	corpus.Add(f, "[[rules.match]]\n[a.\"b]\"]\n=")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := policy.Parse("f", []byte(text))
 		if (p == nil) == (err == nil) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/toolformat"
 )
 
@@ -373,8 +374,8 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, c := range cases {
-		f.Add([]byte(c.In))
-		f.Add([]byte(`{"choices":[{"message":{"tool_calls":[` + string(c.In) + `]}}]}`))
+		corpus.Add(f, []byte(c.In))
+		corpus.Add(f, []byte(`{"choices":[{"message":{"tool_calls":[`+string(c.In)+`]}}]}`))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for p := toolformat.OpenAIResponses; p <= toolformat.MCP; p++ {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/corpus"
 )
 
 // seedTask is the seed's sample, with an id that can be one and without the
@@ -212,9 +213,9 @@ func TestDeepFilesAreRefused(t *testing.T) {
 }
 
 func FuzzTask(f *testing.F) {
-	f.Add([]byte(seedTask))
+	corpus.Add(f, []byte(seedTask))
 	for _, text := range []string{`\u0000`, `\"\\`, `\U0001F600`, `a\r\n\tb`} {
-		f.Add(fmt.Appendf(nil, "[task]\nrole = \"r\"\n[scope]\nfiles-whitelist = [\"%s\"]\n[body]\ntext = \"%s\"\n", text, text))
+		corpus.Add(f, fmt.Appendf(nil, "[task]\nrole = \"r\"\n[scope]\nfiles-whitelist = [\"%s\"]\n[body]\ntext = \"%s\"\n", text, text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if task, err := atom.ParseTask(data); err == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/brain/braintest"
+	"github.com/nacre-dev/nacre/internal/corpus"
 )
 
 // record writes the choices as a recording.
@@ -162,8 +163,8 @@ func TestTheExampleRecordingsAreReadable(t *testing.T) {
 }
 
 func FuzzParseRecording(f *testing.F) {
-	f.Add([]byte(`{"v":1,"name":"n"}` + "\n" + `{"say":"x"}` + "\n" + `{"tool":"shell","input":{"command":"true"}}`))
-	f.Add([]byte(`{"v":1,"name":"n","task":"t"}` + "\r\n\n" + `{"tool":"a","input":[],"id":"é"}`))
+	corpus.Add(f, []byte(`{"v":1,"name":"n"}`+"\n"+`{"say":"x"}`+"\n"+`{"tool":"shell","input":{"command":"true"}}`))
+	corpus.Add(f, []byte(`{"v":1,"name":"n","task":"t"}`+"\r\n\n"+`{"tool":"a","input":[],"id":"é"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rec, err := brain.ParseRecording(data)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/budget"
+	"github.com/nacre-dev/nacre/internal/corpus"
 )
 
 // M-04: the operator's prices stand over the built-in ones; nothing is guessed.
@@ -96,7 +97,7 @@ func TestPriceFilesThatAreRefused(t *testing.T) {
 
 func FuzzPriceFile(f *testing.F) {
 	for _, s := range []string{"", "[models.m]\ninput = 1.5\noutput = 2", "builtin = false\n[models.\"q:8\"]\nfree = true", "[models.m]\ninput = \"0.1\"\noutput = 1e1"} {
-		f.Add([]byte(s))
+		corpus.Add(f, []byte(s))
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		table, err := budget.ParsePrices(file)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/canonical"
+	"github.com/nacre-dev/nacre/internal/corpus"
 )
 
 // K-20: the canonical form is the one that other implementations of such
@@ -59,7 +60,7 @@ func FuzzWhatIsPassedOnIsCanonical(f *testing.F) {
 		strings.Repeat(`[`, canonical.MaxDepth) + strings.Repeat(`]`, canonical.MaxDepth),
 		strings.Repeat(`[`, canonical.MaxDepth+1) + strings.Repeat(`]`, canonical.MaxDepth+1),
 	} {
-		f.Add([]byte(seed))
+		corpus.Add(f, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		have, err := canonical.JSON(src)

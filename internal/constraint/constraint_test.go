@@ -15,6 +15,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/constraint"
+	"github.com/nacre-dev/nacre/internal/corpus"
 )
 
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
@@ -219,8 +220,8 @@ func climb(path string) (lowest int) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"max_rows":5,"arguments":{"pinned":{"a":[1,{"b":2e-3}]}}}`))
-	f.Add([]byte(`{"scope":{"a":"\ud83d\ude00"}}`))
+	corpus.Add(f, []byte(`{"max_rows":5,"arguments":{"pinned":{"a":[1,{"b":2e-3}]}}}`))
+	corpus.Add(f, []byte(`{"scope":{"a":"\ud83d\ude00"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := constraint.Parse(data)
 		if err != nil {
@@ -278,7 +279,7 @@ func TestAPinOfNothingIsMetByNothing(t *testing.T) {
 // FuzzCanonical: the form is its own form, and numbers in it are worth what they were.
 func FuzzCanonical(f *testing.F) {
 	for _, seed := range []string{`1.50e-3`, `{"a":[1e2,"\u0031"],"b":-0.0}`, `1.5e-999`, `[]`, `"1"`} {
-		f.Add([]byte(seed))
+		corpus.Add(f, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		once, err := constraint.Canonical(data)

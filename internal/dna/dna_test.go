@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nacre-dev/nacre/internal/atom"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/dna"
 )
 
@@ -127,8 +128,8 @@ func TestEveryTaskHasDNA(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add("edit-local::NG-??-BA::374708FF::2E318EFD-deadbeef")
-	f.Add("r::C::A7B2::C9F1-xa7c")
+	corpus.Add(f, "edit-local::NG-??-BA::374708FF::2E318EFD-deadbeef")
+	corpus.Add(f, "r::C::A7B2::C9F1-xa7c")
 	f.Fuzz(func(t *testing.T, s string) {
 		if d, err := dna.ParseLenient(s); err == nil && d.String() != s {
 			t.Errorf("%q is given back as %q", s, d)

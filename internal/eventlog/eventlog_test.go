@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/eventlog"
 )
 
@@ -178,7 +179,7 @@ func TestNoLogTakesEverything(t *testing.T) {
 
 // Lines of a log that somebody else wrote neither break the reader nor grow.
 func FuzzRead(f *testing.F) {
-	f.Add([]byte("{\"event\":\"a\"}\n{}\nnull\n[1]\n{\"event\":1}\n{\"event\":\"b\""))
+	corpus.Add(f, []byte("{\"event\":\"a\"}\n{}\nnull\n[1]\n{\"event\":1}\n{\"event\":\"b\""))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		path := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(path, text, 0o600); err != nil {

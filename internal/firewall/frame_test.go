@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/firewall"
 	"github.com/nacre-dev/nacre/internal/redact"
 	"pgregory.net/rapid"
@@ -336,7 +337,9 @@ func TestABadResultIsAnError(t *testing.T) {
 // What encoding/json takes and what the cursor takes is the same, and so is the bound.
 func FuzzFrame(f *testing.F) {
 	for _, seed := range []string{`{"rows":[{"a":1,"a":2}],"n":1e999}`, `[1,"two",null,3.5,{"a":[[[[]]]]}]`, `"\ud800\u0000<&>"`, `[{"":""},{}]`, `-0.0e-0`, `[[],{},[{}]]`} {
-		f.Add([]byte(seed), uint8(1), 400)
+		for cut := range corpus.Cuts(seed) {
+			f.Add([]byte(cut), uint8(1), 400)
+		}
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, how uint8, chars int) {
 		n := int(how >> 4)
@@ -521,7 +524,7 @@ func TestRowsAreTheSameHoweverTheyAreSpaced(t *testing.T) {
 
 func FuzzCost(f *testing.F) {
 	for _, seed := range []string{"", "abcdefgh", "abcdefgh<ijklmnop", "<&>", "1234567\u2028", "\u2029", "\u2027é😀", "0123456789abcde\xe2\x80", "&bcdefgh>"} {
-		f.Add([]byte(seed))
+		corpus.Add(f, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		want := 0

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/gate"
 )
 
@@ -135,9 +136,9 @@ func FuzzShell(f *testing.F) {
 }
 
 func FuzzHook(f *testing.F) {
-	f.Add(hook(f, "Edit", map[string]any{"file_path": "a"}))
-	f.Add(hook(f, "apply_patch", map[string]any{"input": "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"}))
-	f.Add([]byte(`{"tool_name":"shell","tool_input":{"command":["bash","-lc","ls"]}}`))
+	corpus.Add(f, hook(f, "Edit", map[string]any{"file_path": "a"}))
+	corpus.Add(f, hook(f, "apply_patch", map[string]any{"input": "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"}))
+	corpus.Add(f, []byte(`{"tool_name":"shell","tool_input":{"command":["bash","-lc","ls"]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		call, err := gate.ParseHook(data)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/consent"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/install"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
@@ -336,9 +337,9 @@ func TestLockFile(t *testing.T) {
 // FuzzLock: a lock file is refused, or confirms only what it says.
 func FuzzLock(f *testing.F) {
 	version := `{"version":"1","commit":"","hash":"sha256:` + strings.Repeat("0", 64) + `","folder":"","confirmed_at":"2026-01-01T00:00:00Z","wants":{"tools":[],"hosts":["a"],"credentials":[],"project":"","listen":false,"channels":[],"hooks":[],"subscribes":[],"server":""}}`
-	f.Add([]byte(`{"format":1,"plugins":{"notes":{"source":"","ref":"","current":` + version + `}}}`))
-	f.Add([]byte(`{"format":1,"plugins":{}}`))
-	f.Add([]byte(`null`))
+	corpus.Add(f, []byte(`{"format":1,"plugins":{"notes":{"source":"","ref":"","current":`+version+`}}}`))
+	corpus.Add(f, []byte(`{"format":1,"plugins":{}}`))
+	corpus.Add(f, []byte(`null`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "plugins.json")
 		if err := os.WriteFile(path, data, 0o600); err != nil {

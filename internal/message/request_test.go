@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/message"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
@@ -160,7 +161,7 @@ func FuzzParseRequest(f *testing.F) {
 		`{"topic":"tool.invoke.x","correlation":"c","arguments":{},"justification":"j","mode":"m","dry_run":false}`,
 		`{"topic":"x"}`, `null`, `[{}]`, `{"arguments":{"a":{"b":1,"B":2}}}`, "{\"topic\":\"\xff\"}",
 	} {
-		f.Add([]byte(seed))
+		corpus.Add(f, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := message.ParseRequest(data)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/model"
 )
 
@@ -22,7 +23,7 @@ func FuzzRequest(f *testing.F) {
 		saying(`[{"type":"image","source":{"type":"base64","data":"A\\\\"}} , {"type":"text","text":"\\\"}"}]`),
 		saying(`[{"type":"tool_result","content":[{"type":"image","source":{"type":"url","url":"u"}}]}]`), `{"a":`, ``, `[]`, `{"messages":[{"content":[{"type":"te\u0078t"}]}]}`,
 	} {
-		f.Add([]byte(body))
+		corpus.Add(f, []byte(body))
 	}
 	var got []byte
 	up := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/redact"
 )
 
@@ -93,7 +94,7 @@ func TestABrokenStreamStaysBroken(t *testing.T) {
 // Nothing panics, what is found is gone, and streams and strings agree.
 func FuzzString(f *testing.F) {
 	for _, test := range hidden {
-		f.Add(test.text)
+		corpus.Add(f, test.text)
 	}
 	e := redact.New()
 	f.Fuzz(func(t *testing.T, s string) {
@@ -152,7 +153,7 @@ func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,-0.5e+3,"x",true,null]}`, `{"password":"x"}`, `[{"a@y.co":"\u0041\ud83d\ude00"}]`, `"\"\\\/\b"`, `[1,]`, `01`, `{"a":1}x`, `{"a":[`,
 	} {
-		f.Add([]byte(seed))
+		corpus.Add(f, []byte(seed))
 	}
 	e := redact.New()
 	f.Fuzz(func(t *testing.T, raw []byte) {

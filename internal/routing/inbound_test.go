@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/routing"
 )
 
@@ -156,10 +157,10 @@ func TestAnErrorRepeatsNoValue(t *testing.T) {
 }
 
 func FuzzParseInbound(f *testing.F) {
-	f.Add([]byte(seedMessage))
-	f.Add([]byte(message("metadata", `{"chat":"c","session":"s","attachments":[{}],"reply_to":"r"}`)))
-	f.Add([]byte(message("sender", `"\u0000"`)))
-	f.Add([]byte(`{"channel":"a","body":"","metadata":{"attachments":[ {} , null ]}}`))
+	corpus.Add(f, []byte(seedMessage))
+	corpus.Add(f, []byte(message("metadata", `{"chat":"c","session":"s","attachments":[{}],"reply_to":"r"}`)))
+	corpus.Add(f, []byte(message("sender", `"\u0000"`)))
+	corpus.Add(f, []byte(`{"channel":"a","body":"","metadata":{"attachments":[ {} , null ]}}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		m, err := routing.ParseInbound(payload)
 		var refused *routing.FieldError

@@ -3,6 +3,7 @@ package routing_test
 import (
 	"testing"
 
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/redact"
 	"github.com/nacre-dev/nacre/internal/routing"
 )
@@ -32,8 +33,8 @@ func TestARedactedMessageIsRoutedAsBefore(t *testing.T) {
 
 // What was a message before is the same one after, but for what was taken out.
 func FuzzRedact(f *testing.F) {
-	f.Add([]byte(seedMessage))
-	f.Add([]byte(message("metadata", `{"chat":"ada@example.com","session":"s","attachments":[{"a":"123-45-6789"}],"reply_to":"r"}`)))
+	corpus.Add(f, []byte(seedMessage))
+	corpus.Add(f, []byte(message("metadata", `{"chat":"ada@example.com","session":"s","attachments":[{"a":"123-45-6789"}],"reply_to":"r"}`)))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		before, err := routing.ParseInbound(payload)
 		if err != nil {

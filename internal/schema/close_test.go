@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/schema"
 )
 
@@ -103,7 +104,7 @@ func FuzzClose(f *testing.F) {
 		`{"type":"object","properties":{"a":{"type":"string"}}}`, `{"anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"properties":{"x":{"$ref":"#/$defs/a"}}}}}`,
 		`{"type":["object","null"],"items":[{}]}`, `{"if":{"properties":{}},"then":true}`, `{"type":"object","unevaluatedProperties":true}`,
 	} {
-		f.Add(seed)
+		corpus.Add(f, seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		var input any

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/token"
 )
 
@@ -108,9 +109,9 @@ func TestThereIsOneSpellingOfAToken(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	for _, tok := range samples(f) {
-		f.Add(encode(f, tok))
+		corpus.Add(f, encode(f, tok))
 	}
-	f.Add("nct2.")
+	corpus.Add(f, "nct2.")
 	r := ring(f, "z")
 	f.Fuzz(func(t *testing.T, text string) {
 		tok, err := token.Decode(text)

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/wire"
 )
 
@@ -158,7 +159,7 @@ func FuzzCheck(f *testing.F) {
 		`{"topic":"tool.invoke.x","correlation":"c","arguments":{"a":[1,2.5e3,"\u00e9\ud83d\ude00"]}}`,
 		`null`, `[[[[]]]]`, `{"a":1,"A":2}`, `"\ud800"`, `1e1000`, "\"\xff\"", `{"b":{"c":1},"a":[true,false,null]}`, ` {"":{}} `, `-0.0E-0`,
 	} {
-		f.Add([]byte(seed))
+		corpus.Add(f, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		err := wire.Check(data, wire.Limits{})

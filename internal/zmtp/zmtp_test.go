@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/zmtp"
 	"pgregory.net/rapid"
 )
@@ -265,11 +266,11 @@ func TestWhole(t *testing.T) {
 // FuzzReader looks for a panic, an endless loop, or an item over its limits.
 func FuzzReader(f *testing.F) {
 	greeting := zmtp.AppendGreeting(nil)
-	f.Add(greeting)
-	f.Add(zmtp.AppendMessage(zmtp.AppendReady(greeting, zmtp.Property{Name: "Socket-Type", Value: "DEALER"}), nil, []byte("{}")))
-	f.Add(zmtp.AppendCommand(greeting, zmtp.Ping, []byte("\x00\x01ctx")))
-	f.Add(append(greeting, bytes.Repeat([]byte{1, 0}, 20)...))
-	f.Add(append(greeting, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff))
+	corpus.Add(f, greeting)
+	corpus.Add(f, zmtp.AppendMessage(zmtp.AppendReady(greeting, zmtp.Property{Name: "Socket-Type", Value: "DEALER"}), nil, []byte("{}")))
+	corpus.Add(f, zmtp.AppendCommand(greeting, zmtp.Ping, []byte("\x00\x01ctx")))
+	corpus.Add(f, append(greeting, bytes.Repeat([]byte{1, 0}, 20)...))
+	corpus.Add(f, append(greeting, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const small = 1 << 10
 		r := zmtp.NewReader(bytes.NewReader(data), small)

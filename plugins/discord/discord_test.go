@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nacre-dev/nacre/internal/chat/chattest"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/plugin"
 	discord "github.com/nacre-dev/nacre/plugins/discord"
 )
@@ -498,7 +499,7 @@ func TestEscaped(t *testing.T) {
 
 func FuzzEscaped(f *testing.F) {
 	for _, seed := range []string{"- a\n1. b", "\\", "> > x", "```", strings.Repeat("#\n", 900)} {
-		f.Add(seed)
+		corpus.Add(f, seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if have := discord.Escaped(text); len(have) > 2*len(text) || unmarked(have) != strings.ToValidUTF8(text, "\uFFFD") && strings.ToValidUTF8(text, "") == text {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/plugin"
 	local "github.com/nacre-dev/nacre/plugins/local"
 )
@@ -360,7 +361,7 @@ func TestOnlyTheServingHandlerListens(t *testing.T) {
 // Whatever a client says is understood in one way, or refused.
 func FuzzSaid(f *testing.F) {
 	for _, seed := range []string{`{"sender":"a","chat":"b","body":"c"}`, `{"sender":"a","sender":"b"}`, `{}`, `{"sender":"\ud800"}`} {
-		f.Add([]byte(seed))
+		corpus.Add(f, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		sender, chat, body, err := local.ParseSaid(data)

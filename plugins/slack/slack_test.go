@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nacre-dev/nacre/internal/chat/chattest"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/plugin"
 	slack "github.com/nacre-dev/nacre/plugins/slack"
 )
@@ -425,7 +426,7 @@ func TestWhatAPersonWrote(t *testing.T) {
 
 func FuzzPlain(f *testing.F) {
 	for _, seed := range []string{"<a|b>", "<<@U1>&lt;", "&amp", strings.Repeat("<", 3000)} {
-		f.Add(seed)
+		corpus.Add(f, seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if have := slack.Plain(text); len(have) > 2*len(text) {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/nacre-dev/nacre/internal/chat/chattest"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/plugin"
 	telegram "github.com/nacre-dev/nacre/plugins/telegram"
 )
@@ -286,7 +287,7 @@ func TestTextIsCutAndEscaped(t *testing.T) {
 
 func FuzzMessages(f *testing.F) {
 	for _, seed := range []string{"a", "```\n`", "`a`", "\xff<", strings.Repeat("😀`", 3000)} {
-		f.Add(seed)
+		corpus.Add(f, seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, part := range telegram.Messages(text) {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/plugin"
 	webhook "github.com/nacre-dev/nacre/plugins/webhook"
 )
@@ -512,7 +513,7 @@ func TestSeen(t *testing.T) {
 // A body that is taken for JSON is JSON to any reader.
 func FuzzStrictJSON(f *testing.F) {
 	for _, seed := range []string{`{"a":1}`, `{"a":1,"a":2}`, `[`, `1 2`, `"\ud800"`, `{"a":{"b":[null,true]}}`} {
-		f.Add([]byte(seed))
+		corpus.Add(f, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if webhook.IsStrictJSON(data) && !json.Valid(data) {

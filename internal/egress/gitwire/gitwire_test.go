@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/egress/gitwire"
 	"github.com/nacre-dev/nacre/internal/posture"
 )
@@ -131,8 +132,8 @@ func TestCommandsOfAPush(t *testing.T) {
 
 // A push that is refused names no ref outside of the scope, and one that is not is what it was.
 func FuzzCommands(f *testing.F) {
-	f.Add([]byte(line(one+" "+two+" refs/heads/fix\x00 report-status") + "0000PACK"))
-	f.Add([]byte(line("shallow "+one) + line(zeros+" "+two+" refs/heads/agent/x") + "0000"))
+	corpus.Add(f, []byte(line(one+" "+two+" refs/heads/fix\x00 report-status")+"0000PACK"))
+	corpus.Add(f, []byte(line("shallow "+one)+line(zeros+" "+two+" refs/heads/agent/x")+"0000"))
 	f.Fuzz(func(t *testing.T, push []byte) {
 		read, _, err := gitwire.Commands(bytes.NewReader(push), scope())
 		if err == nil && (!bytes.HasPrefix(push, read) || !bytes.HasSuffix(read, []byte("0000")) || bytes.Contains(read, []byte("refs/heads/main"))) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/nacre-dev/nacre/internal/corpus"
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
 )
 
@@ -27,10 +28,10 @@ func TestFramesArriveAsTheyWereSent(t *testing.T) {
 }
 
 func FuzzFramesAreBounded(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 2, '{', '}'})
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, '{'})
-	f.Add([]byte{0, 0, 0, 9, '{'})
-	f.Add([]byte{})
+	corpus.Add(f, []byte{0, 0, 0, 2, '{', '}'})
+	corpus.Add(f, []byte{0xff, 0xff, 0xff, 0xff, '{'})
+	corpus.Add(f, []byte{0, 0, 0, 9, '{'})
+	corpus.Add(f, []byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var report inside.Report
 		if err := inside.Receive(bytes.NewReader(data), &report); err == nil && len(data) < 5 {
