@@ -39,6 +39,8 @@ var floors = map[string]int{
 	"internal/events": 0,
 	// what nacre names itself, told from secrets
 	"internal/ownid": 0,
+	// numbers of cards and accounts, told by their check digits
+	"internal/checksum": 0,
 
 	// 1: deciders, pure
 	"policy": 1, "internal/token": 1, "internal/firewall": 1, "internal/redact": 1,

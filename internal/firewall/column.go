@@ -28,8 +28,7 @@ const (
 type column struct {
 	// name is in its quotes, as it is spelled.
 	name []byte
-	// key is the name, and repeat the word that came last.
-	key, repeat pattern
+	key  pattern
 	// present counts the rows that have the field; numbers, truths and falses
 	// those where it is such a value.
 	present, numbers, truths, falses int
@@ -38,13 +37,19 @@ type column struct {
 	min, max, sum float64
 	// lowest and highest are how min and max are spelled.
 	lowest, highest []byte
+	words
+}
+
+// words are those of a column.
+type words struct {
 	// distinct are the words and how often each one came; more is set when there
 	// are too many of them.
 	distinct [maxDistinct]word
 	known    int
 	more     bool
-	// last is which of them came last.
-	last int
+	// last is which of them came last, and repeat how it is spelled.
+	last   int
+	repeat pattern
 }
 
 // pattern is a text that is looked for at one place: one or two words of eight bytes

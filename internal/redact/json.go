@@ -116,6 +116,7 @@ func (e *Engine) known(name string) *knownKey {
 	_, found := e.string(name, nil)
 	k := e.meaning(name)
 	k.clean = !found && !strings.HasPrefix(name, Marker)
+	k.inert = k.clean && !k.secret && k.kind == notSecret && !k.label && (len(name) > 2 || !oneOf(privateParts, name))
 	if k.clean && len(name) <= maxKept {
 		k.name = strings.Clone(name) // it is part of a document
 		kept.Store(&k)

@@ -54,21 +54,15 @@ func (e *Engine) meaning(name string) knownKey {
 	plain := squeeze(wide(name), &room)
 	_, secret := e.secretNames[string(plain)]
 	_, holder := e.holders[string(plain)]
-	k := knownKey{name: name, kind: e.kindOf(name), secret: secret, holder: holder, label: oneOf(labels, string(plain)), personal: personalName(string(plain))}
-	k.inert = !secret && k.kind == notSecret && !k.label && (len(name) > 2 || !oneOf(privateParts, name))
-	return k
+	return knownKey{name: name, kind: e.kindOf(name), secret: secret, holder: holder, label: oneOf(labels, string(plain)), personal: personalName(string(plain))}
 }
 
 // Harmless reports whether a document [{name: value}] holds nothing to replace, by a look
 // at the name's meaning and at what the value is made of. Both are JSON that was checked.
 // It may say no of a document that holds nothing.
 func (*Engine) Harmless(name, value []byte) bool {
-	e := shared()
-	named, said := view(name), view(value)
-	if len(named) > maxKept || strings.IndexByte(named, '\\') >= 0 {
-		return false
-	}
-	if k := e.known(named[1 : len(named)-1]); !k.clean || !k.inert {
+	e, named, said := shared(), view(name), view(value)
+	if len(named) > maxKept || strings.IndexByte(named, '\\') >= 0 || !e.known(named[1:len(named)-1]).inert {
 		return false
 	}
 	if said[0] == '"' {

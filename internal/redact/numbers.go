@@ -1,6 +1,10 @@
 package redact
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/nacre-dev/nacre/internal/checksum"
+)
 
 // numbers finds what is known by its digits: cards, social security numbers,
 // telephone numbers and bank accounts. Groups of digits are walked once.
@@ -119,7 +123,7 @@ func (n *number) secret(h *hunt) (span, bool) {
 // card wants a brand's first digits and length, the groups that cards are
 // printed in, and Luhn's checksum.
 func (n *number) card() bool {
-	if n.count < 13 || n.count > 19 || !n.brand() || !n.luhn() {
+	if !checksum.Card(n.digits[:n.count]) {
 		return false
 	}
 	for i := range n.parts - 1 {
@@ -128,45 +132,6 @@ func (n *number) card() bool {
 		}
 	}
 	return true
-}
-
-func (n *number) brand() bool {
-	at := func(digits int) (v int) {
-		for _, d := range n.digits[:digits] {
-			v = v*10 + int(d-'0')
-		}
-		return v
-	}
-	switch two, four := at(2), at(4); {
-	case two/10 == 4:
-		return n.count == 16 || n.count == 13 || n.count == 19
-	case two >= 51 && two <= 55, four >= 2221 && four <= 2720:
-		return n.count == 16
-	case two == 34 || two == 37:
-		return n.count == 15
-	case four == 6011 || two == 65 || two == 64 || two == 35:
-		return n.count == 16
-	case two == 36 || two == 38 || four >= 3000 && four <= 3059:
-		return n.count == 14
-	case two == 62:
-		return n.count >= 16
-	}
-	return false
-}
-
-func (n *number) luhn() bool {
-	sum, distinct := 0, false
-	for i := range n.count {
-		d := int(n.digits[n.count-1-i] - '0')
-		distinct = distinct || n.digits[i] != n.digits[0]
-		if i%2 == 1 {
-			if d *= 2; d > 9 {
-				d -= 9
-			}
-		}
-		sum += d
-	}
-	return sum%10 == 0 && distinct
 }
 
 // social wants 3-2-4 digits that were ever given out; with spaces only after
@@ -250,23 +215,8 @@ func (n *number) account(h *hunt) (span, bool) {
 		}
 		at++
 	}
-	if length != want || alnum.has(h.byteAt(at)) || remainder(plain[4:want], plain[:4]) != 1 {
+	if length != want || alnum.has(h.byteAt(at)) || !checksum.Account(plain[:want]) {
 		return span{}, false
 	}
 	return span{start, at}, true
-}
-
-// remainder is that of the number which letters and digits spell, by 97.
-func remainder(parts ...[]byte) int {
-	r := 0
-	for _, part := range parts {
-		for _, b := range part {
-			if isDigit(b) {
-				r = (r*10 + int(b-'0')) % 97
-			} else {
-				r = (r*100 + int(b-'A') + 10) % 97
-			}
-		}
-	}
-	return r
 }
