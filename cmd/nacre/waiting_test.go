@@ -21,7 +21,7 @@ func TestEverythingWaitsAtEachFace(t *testing.T) {
 	rec := i.writes(map[string]string{".envrc": "touch owned\n"})
 	i.nacre("run", "greet", "--recording", rec, "--project", "p", "--session", "work", "--check", "true").want(t, 1, "it waits for a person")
 	i.nacre("exec", "-q", "--", "sh", "-c", `ipc create_reminder '{"title":"pay","list":"Work"}'; ipc memory_store '{"type":"fact","content":"a fact"}'; curl -s https://registry.example.com/; true`).want(t, 0, "R-1")
-	i.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+	held := i.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
 	question := i.question()
 	i.config(with + "[[credential]]\nname = \"forge\"\nhost = \"forge.example\"\nmethods = [\"GET\"]\npaths = [\"/\"]\nstanding_secret = true\ngroups = [\"main\"]\nvalue_oauth = \"" + filepath.Join(i.work, "forge.oauth") + "\"\n")
 	i.nacre("operators", "pair", "bob").want(t, 0)
@@ -45,4 +45,6 @@ func TestEverythingWaitsAtEachFace(t *testing.T) {
 			until(t, kind+" at "+face, func() bool { said := shows(); return strings.Contains(said, what) && strings.Contains(said, kind) })
 		}
 	}
+	i.nacre("approvals", "deny", question.ID).want(t, 0)
+	finish(t, held)
 }
