@@ -67,7 +67,7 @@ func TestTypesThatAssemblyShowsExposeNoInternalType(t *testing.T) {
 }
 
 // isAliasOfPart tells whether an exposed type is another name for one of a part of
-// the composition.
+// the composition, or for a memory: the command opens one, and works with it whole.
 func isAliasOfPart(decl ast.Decl, exposed ast.Node) bool {
 	d, ok := decl.(*ast.GenDecl)
 	selector, isSelector := exposed.(*ast.SelectorExpr)
@@ -75,7 +75,7 @@ func isAliasOfPart(decl ast.Decl, exposed ast.Node) bool {
 		return false
 	}
 	pkg, ok := selector.X.(*ast.Ident)
-	if !ok || !slices.Contains(parts, "internal/"+pkg.Name) {
+	if !ok || !slices.Contains(parts, "internal/"+pkg.Name) && pkg.Name != "memory" {
 		return false
 	}
 	return slices.ContainsFunc(d.Specs, func(spec ast.Spec) bool {

@@ -26,6 +26,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/learned"
 	"github.com/nacre-dev/nacre/internal/lease"
 	"github.com/nacre-dev/nacre/internal/leftover"
+	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/order"
 	"github.com/nacre-dev/nacre/internal/overview"
@@ -110,6 +111,8 @@ type (
 	Killed = operator.Killed
 	// Revoked is what was taken back of grants.
 	Revoked = operator.Revoked
+	// GroupMemory is a group's memory that is open.
+	GroupMemory = memory.Store
 	// MemorySettings are what [plugins.memory] says.
 	MemorySettings = installation.MemorySettings
 	// MemoryEntry is one thing that is remembered.

@@ -257,8 +257,21 @@ func Memories(ctx context.Context, r *Runtime, group nacre.Group, waiting bool, 
 	return review.List(ctx, r.inst, group, waiting, most)
 }
 
+// OpenMemory opens a group's memory, which is made where there is none. warn is told what the
+// operator should know. Whoever opens it closes it.
+func OpenMemory(ctx context.Context, r *Runtime, group nacre.Group, warn func(string)) (*GroupMemory, error) {
+	return r.inst.OpenMemory(ctx, group, warn)
+}
+
+// HasMemory tells whether a group has a memory.
+func HasMemory(ctx context.Context, r *Runtime, group nacre.Group) (bool, error) {
+	return installation.HasMemory(ctx, r.inst, group)
+}
+
 // MemoryGroups are the groups that have a memory, sorted.
-func MemoryGroups(r *Runtime) ([]nacre.Group, error) { return review.Groups(r.inst) }
+func MemoryGroups(ctx context.Context, r *Runtime) ([]nacre.Group, error) {
+	return installation.MemoryGroups(ctx, r.inst)
+}
 
 // TrustMemory vouches for an entry of a group's memory, or declines it, where the person has
 // the right to.

@@ -70,7 +70,7 @@ func earned(ctx context.Context, inst *installation.Installation) (all []Waiting
 
 // reviews are the groups in whose memory something waits for a review.
 func reviews(ctx context.Context, inst *installation.Installation) (all []Waiting, err error) {
-	groups, err := review.Groups(inst)
+	groups, err := installation.MemoryGroups(ctx, inst)
 	for _, group := range groups {
 		many, unread := review.Waiting(ctx, inst, group)
 		err = errors.Join(err, unread)

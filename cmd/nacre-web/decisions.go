@@ -27,8 +27,8 @@ const day = 24 * time.Hour
 // remembers is what agents have learned.
 type remembers struct{ *assembly.Runtime }
 
-func (m remembers) Groups(context.Context) ([]nacre.Group, error) {
-	return assembly.MemoryGroups(m.Runtime)
+func (m remembers) Groups(ctx context.Context) ([]nacre.Group, error) {
+	return assembly.MemoryGroups(ctx, m.Runtime)
 }
 
 func (m remembers) Memories(ctx context.Context, group nacre.Group, waiting bool, most int) ([]web.MemoryEntry, error) {

@@ -119,3 +119,40 @@ func statements(t *testing.T, folder string) (n int) {
 	}
 	return n
 }
+
+// X-02, X-01: a node that serves notices by itself that a session of another machine is lost, records it and says so in the
+// store's list; what its machine removes leaves the list, and so does, by age, what a lost machine left in it.
+func TestANodeNoticesLostSessionsByItself(t *testing.T) {
+	t.Parallel()
+	c := restingCluster(t, "fresh", 1, "one")
+	one := c.nodes[0]
+	two := sharing(t, one.wire.Address)
+	one.admits(t, two)
+	one.starts()
+	killed := two.begin("exec", "-q", "--session", "killed", "--", "sleep", "600")
+	state := func(session string) int {
+		return c.count(`SELECT count(*) FROM nacre_session WHERE session = $1 AND state = 'node_lost' AND ended IS NOT NULL`, session)
+	}
+	eventually(t, "the session in the store", func() bool { return c.count(`SELECT count(*) FROM nacre_session WHERE session = 'killed'`) == 1 })
+	check(t, killed.Process.Kill())
+	eventually(t, "that it is lost", func() bool { return state("killed") == 1 })
+	one.now.stop()
+	one.nacre("audit", "show", "--kind", "session.close", "--outcome", "node_lost").want(t, 0, "did not hear of its process")
+
+	two.nacre("exec", "-q", "--session", "mine", "--", "true").want(t, 0)
+	two.nacre("sessions", "prune", "--older", "1h").want(t, 0)
+	if n := c.count(`SELECT count(*) FROM nacre_session WHERE session = 'mine'`); n != 1 {
+		t.Errorf("have %d rows of a session that is young", n)
+	}
+	two.nacre("sessions", "prune", "--keep", "1").want(t, 0, "killed")
+	if n := c.count(`SELECT count(*) FROM nacre_session WHERE session = 'killed'`); n != 0 {
+		t.Error("what its machine removed stays in the list")
+	}
+	_, err := c.pool.Exec(t.Context(), `UPDATE nacre_session SET ended = ended - interval '40 days' WHERE session = 'mine'`)
+	check(t, err)
+	one.write("home/.config/nacre/config.toml", storeConfig+"[retention]\nolder = \"30d\"\n")
+	one.nacre("exec", "-q", "--", "true").want(t, 0)
+	if n := c.count(`SELECT count(*) FROM nacre_session WHERE session = 'mine'`); n != 0 {
+		t.Error("what ended long ago at another machine stays in the list")
+	}
+}

@@ -252,3 +252,38 @@ func TestTheStoreIsLookedAfter(t *testing.T) {
 	away.nacre("store", "verify").want(t, 1, "does not answer")
 	has(t, away.nacre("doctor", "--no-turns").stdout, "does not answer")
 }
+
+// X-01: what a machine remembered is moved into the store; what agents store at one machine is found, vouched for and
+// erased at another, by commands and by their tools; the copy of a store holds it; and no session begins without it.
+func TestMemoriesAreEveryMachines(t *testing.T) {
+	t.Parallel()
+	server := testpeer.Postgres(t)
+	one := install(t)
+	one.nacre("memory", "import", "--trusted", one.write("in.jsonl", exported("the walrus is shy"))).want(t, 0)
+	one.env = append(one.env, "STORE="+server)
+	two := sharing(t, server)
+	for _, i := range []*installation{one, two} {
+		i.write("home/.config/nacre/config.toml", storeConfig+"[groups.main]\ntools = [\"memory_store\", \"memory_search\"]\n")
+	}
+	one.admits(t, two)
+	has(t, one.nacre("doctor", "--no-turns").stdout, "the memory of group main on this machine is not in the store")
+	one.nacre("memory", "list").want(t, 1, "no memory yet")
+	one.nacre("store", "migrate").want(t, 0, "memory")
+	if left := one.holding("walrus is shy"); len(left) > 0 {
+		t.Errorf("the machine keeps it in %v", left)
+	}
+	two.nacre("memory", "search", "walrus").want(t, 0, "walrus is shy", "/import-")
+	one.nacre("exec", "-q", "--session", "s1", "--", "ipc", "memory_store", `{"type":"fact","content":"the quokka sleeps at noon"}`).want(t, 0)
+	two.nacre("exec", "-q", "--", "ipc", "memory_search", `{"query":"quokka"}`).want(t, 0, "sleeps at noon")
+	two.nacre("store", "verify").want(t, 0, "memory_entries", "it holds")
+	copied := two.work + "/acme.copy"
+	two.nacre("store", "backup", copied).want(t, 0)
+	two.nacre("memory", "forget", "--match", "quokka").want(t, 0, "session on another machine", "--session s1")
+	one.nacre("memory", "list").want(t, 0, "walrus")
+	hasNo(t, one.nacre("memory", "search", "quokka").stdout, "sleeps at noon")
+	restored := sharing(t, testpeer.Database(t, server, "second"))
+	restored.nacre("store", "restore", copied).want(t, 0, "restored")
+	restored.nacre("memory", "search", "quokka").want(t, 0, "sleeps at noon")
+	restored.env = append(restored.env, "STORE=postgres://nacre@/x?host=/nonexistent")
+	restored.nacre("memory", "list").want(t, 3, "does not answer")
+}

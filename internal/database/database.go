@@ -49,6 +49,7 @@ var (
 	ErrFull     = errors.New("the disk of the database is full: make room")
 	ErrAway     = errors.New("the database does not answer: check that it runs and that this machine reaches it")
 	ErrIdle     = errors.New("the database ended a write because this process stood still in the middle of it: nothing of it is kept; try again")
+	ErrHeld     = errors.New("somebody else works on the tables: try again")
 	ErrSlow     = errors.New("the database did not answer in time: check its load")
 	ErrUnnamed  = errors.New("[store] installation is missing or malformed: give it 1–64 lower-case letters, digits, _ or -, the same for all nodes of this installation and for no other installation")
 	ErrForeign  = errors.New("the database belongs to another installation: give this installation a database of its own, or correct [store] installation")
@@ -312,6 +313,8 @@ func reason(code string) error {
 		return ErrFull
 	case code == "57014":
 		return ErrSlow
+	case code == "55P03", code == "40P01":
+		return ErrHeld
 	case code == "25P03":
 		return ErrIdle
 	case strings.HasPrefix(code, "28"), code == "42501":

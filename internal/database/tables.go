@@ -11,7 +11,8 @@ import (
 )
 
 // Session is a database, or a transaction, that takes statements as SQLite does. A room whose
-// tables are the same in both writes each statement once.
+// tables are the same in both writes each statement once. Of SQLite's own words it may use
+// json_each of a list of texts, instr, INDEXED BY and the unary + before a column.
 type Session struct {
 	to queryer
 	// postgres says that it takes them as PostgreSQL does.
@@ -46,14 +47,13 @@ func (s Session) QueryRowContext(ctx context.Context, statement string, args ...
 	return s.to.QueryRowContext(ctx, s.said(statement), s.held(args)...)
 }
 
-// said writes ?N as $N, and ? as the one after the highest so far; and a list in JSON as
-// PostgreSQL takes it apart. No statement has a question mark elsewhere.
+// said writes ?N as $N, and ? as the one after the highest so far, and SQLite's own words as
+// PostgreSQL has them. No statement has a question mark elsewhere.
 func (s Session) said(statement string) string {
 	if !s.postgres {
 		return statement
 	}
-	statement = strings.ReplaceAll(statement, "json_each(?1)", "json_array_elements_text(CAST(?1 AS json)) AS value")
-	parts := strings.Split(statement, "?")
+	parts := strings.Split(translated(statement), "?")
 	var b strings.Builder
 	b.WriteString(parts[0])
 	highest := 0
@@ -67,6 +67,34 @@ func (s Session) said(statement string) string {
 		b.WriteString("$" + strconv.Itoa(n) + rest)
 	}
 	return b.String()
+}
+
+// translated writes what SQLite alone understands in PostgreSQL's words. Its hints to the planner are left out.
+func translated(statement string) string {
+	var b strings.Builder
+	for rest := strings.ReplaceAll(statement, "instr(", "strpos("); rest != ""; {
+		before, list, found := strings.Cut(rest, "json_each(")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		list, rest, _ = strings.Cut(list, ")")
+		b.WriteString("json_array_elements_text(CAST(nullif(" + list + ", 'null') AS json)) AS value")
+	}
+	words := strings.Fields(b.String())
+	var kept []string
+	for i := 0; i < len(words); i++ {
+		if words[i] == "INDEXED" && i+2 < len(words) && words[i+1] == "BY" {
+			i += 2
+			continue
+		}
+		word := words[i]
+		if len(word) > 1 {
+			word = strings.TrimPrefix(word, "+")
+		}
+		kept = append(kept, word)
+	}
+	return strings.Join(kept, " ")
 }
 
 // held puts U+FFFD for what no text of PostgreSQL holds, and SQLite's does: NUL, and what is

@@ -170,9 +170,13 @@ func checkMemory(ctx context.Context, inst *installation.Installation, others Ot
 		return []installation.Finding{{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""}}
 	}
 	findings, opened, waiting := []installation.Finding{}, 0, 0
-	groups, _ := filepath.Glob(filepath.Join(inst.Registry.Paths().State, "memory", "*.sqlite")) // the pattern is ours
-	for _, path := range groups {
-		group := nacre.Group(strings.TrimSuffix(filepath.Base(path), ".sqlite"))
+	groups, err := installation.MemoryGroups(ctx, inst)
+	if err != nil {
+		return []installation.Finding{{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""}}
+	}
+	findings = append(findings, notBrought(inst)...)
+	for _, group := range groups {
+		path := inst.Registry.Paths().Memory(group)
 		memory.Recheck(path)
 		store, err := inst.OpenMemory(ctx, group, nil)
 		if err != nil {
@@ -187,7 +191,7 @@ func checkMemory(ctx context.Context, inst *installation.Installation, others Ot
 			findings = append(findings, installation.Finding{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""})
 		}
 		if left {
-			findings = append(findings, lingering(path))
+			findings = append(findings, lingering("the memory of group "+string(group)))
 		}
 	}
 	files, err := others.Erase(ctx, inst)
@@ -202,6 +206,22 @@ func checkMemory(ctx context.Context, inst *installation.Installation, others Ot
 		text += fmt.Sprintf("; %d entries wait for your review: nacre memory review", waiting)
 	}
 	return append(findings, installation.Finding{Name: "memory", Status: "ok", Text: text, Fix: ""})
+}
+
+// notBrought tells of memories that are on this machine alone, though the installation has a store.
+func notBrought(inst *installation.Installation) (findings []installation.Finding) {
+	if inst.Registry.Store() == nil {
+		return nil
+	}
+	groups, err := installation.MemoryFiles(inst)
+	if err != nil {
+		return []installation.Finding{{Name: "memory", Status: "fail", Text: err.Error(), Fix: ""}}
+	}
+	for _, group := range groups {
+		text := fmt.Sprintf("the memory of group %s on this machine is not in the store, and no session sees it", group)
+		findings = append(findings, installation.Finding{Name: "memory", Status: "warn", Text: text, Fix: "nacre store migrate brings it"})
+	}
+	return findings
 }
 
 // lingering tells of a file that others keep from being scrubbed (M-57).

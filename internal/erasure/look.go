@@ -58,8 +58,11 @@ func (l *look) goes() []string {
 		return nil
 	}
 	paths := l.runtime.Registry.Paths()
-	var list []string
-	for _, path := range []string{paths.Memory(l.t.group), paths.Engine(), filepath.Join(paths.State, ledger.FileName), audit.CatalogPath(l.runtime.AuditRoot())} {
+	databases, list := []string{paths.Memory(l.t.group)}, []string(nil)
+	if l.runtime.Registry.Store() != nil {
+		databases = nil // the file was not brought to the store, and stays
+	}
+	for _, path := range append(databases, paths.Engine(), filepath.Join(paths.State, ledger.FileName), audit.CatalogPath(l.runtime.AuditRoot())) {
 		list = append(list, path, path+"-wal", path+"-shm")
 	}
 	for _, c := range l.t.Conversations {
@@ -122,6 +125,9 @@ func (l *look) placeOf(path string) MemoryRemain {
 	case first == "memory" && len(parts) == 2:
 		group, _, _ := strings.Cut(parts[1], ".")
 		m.What, m.Next = "memory of group "+group, "nacre memory forget --group "+group+" --match TEXT"
+		if l.runtime.Registry.Store() != nil {
+			m.What, m.Next = "memory of group "+group+" that is not in the store", "nacre store migrate; then "+l.o.Again
+		}
 	case strings.HasPrefix(first, ledger.FileName):
 		m.What, m.Next = "ledger, in the row of another session", "nacre ledger list; nacre memory forget --session SESSION"
 	case first == "sessions" && len(parts) > 2:

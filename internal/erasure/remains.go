@@ -50,7 +50,7 @@ type MemoryLook struct {
 // installation's state for the words themselves. Nothing changes.
 func MemoryRemains(ctx context.Context, inst *installation.Installation, t MemoryTraces, o MemoryLook) ([]MemoryRemain, error) {
 	l := &look{runtime: inst, t: t, o: o, words: newPhrases(o.Words), at: map[string]int{}, named: map[string]int{}, list: []MemoryRemain{}}
-	for _, find := range []func(context.Context) error{l.sessions, l.schedules, l.shared, l.files} {
+	for _, find := range []func(context.Context) error{l.sessions, l.elsewhere, l.schedules, l.shared, l.files} {
 		if err := find(ctx); err != nil {
 			return nil, err
 		}
@@ -116,6 +116,24 @@ func (l *look) sessions(ctx context.Context) error {
 	}
 	return nil
 }
+
+// elsewhere names the sessions of other machines, whose disks are not looked at from here.
+func (l *look) elsewhere(context.Context) error {
+	for _, id := range l.t.elsewhere {
+		machine, session, _ := strings.Cut(string(id), "/")
+		if strings.HasPrefix(session, importPrefix) {
+			continue // of which nothing else is kept
+		}
+		l.add(MemoryRemain{
+			What: "session on another machine", Where: machine, Session: id,
+			Next: "on that machine, which nacre store machines names: nacre memory forget --group " + string(l.t.group) + " --session " + session,
+		})
+	}
+	return nil
+}
+
+// importPrefix begins the names under which nacre memory import stores entries.
+const importPrefix = "import-"
 
 // open names sessions that are not over, with their work and their rows.
 func (l *look) open(ctx context.Context) error {

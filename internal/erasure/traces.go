@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
@@ -37,6 +38,8 @@ type MemoryTraces struct {
 	group nacre.Group
 	// over are the sessions, and those that audited them; open are those that go on.
 	over, open []registry.Session
+	// elsewhere are sessions of other machines of the installation's.
+	elsewhere []nacre.SessionID
 }
 
 // MemoryRow is a row of the ledger.
@@ -112,6 +115,10 @@ func traceOf(dir string, sessions []nacre.SessionID) (ConversationTrace, error) 
 // sort finds which of the sessions are the group's, and over.
 func sort(inst *installation.Installation, sessions []nacre.SessionID, t *MemoryTraces) error {
 	for _, id := range sessions {
+		if strings.Contains(string(id), "/") {
+			t.elsewhere = append(t.elsewhere, id)
+			continue
+		}
 		if _, err := nacre.ParseSessionID(string(id)); err != nil {
 			continue // an import, or the operator
 		}

@@ -250,13 +250,19 @@ func Programs(inst *Installation) map[string]string {
 	return map[string]string{"ipc": inst.Program("ipc"), "ipc-mcp": inst.Program("ipc-mcp"), "brain": inst.Program("brain")}
 }
 
+// machineID tells this machine from the others of a store.
+func machineID(inst *Installation) (string, error) {
+	name, err := registry.MachineName(inst.Registry.Paths(), inst.PublicKey())
+	return registry.MachineID(name), err
+}
+
 func ledgerOf(ctx context.Context, inst *Installation) (*ledger.Ledger, error) {
 	if store := inst.Registry.Store(); store != nil {
-		name, err := registry.MachineName(inst.Registry.Paths(), inst.PublicKey())
+		id, err := machineID(inst)
 		if err != nil {
 			return nil, err
 		}
-		return ledger.OpenOn(ctx, store, registry.MachineID(name), inst.Options.Now)
+		return ledger.OpenOn(ctx, store, id, inst.Options.Now)
 	}
 	return ledger.Open(ctx, filepath.Join(inst.Registry.Paths().State, ledger.FileName), inst.Options.Now)
 }

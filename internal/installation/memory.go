@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/memory"
+	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // MemorySettings are what [plugins.memory] says: memory has its settings where
@@ -200,7 +203,7 @@ func OpenWorkingMemory(ctx context.Context, inst *Installation, group nacre.Grou
 	if err != nil {
 		return nil, err
 	}
-	store, err := memory.Open(ctx, inst.Registry.Paths().Memory(group), memory.Options{
+	store, err := openMemory(ctx, inst, memory.Options{
 		Group: group, Now: inst.Options.Now, Embed: c.Embed, Model: c.Model, Warn: warn, Working: working,
 		PurgeAfter: c.PurgeAfter, BriefEntries: c.BriefEntries, BriefChars: c.BriefChars,
 	})
@@ -211,6 +214,64 @@ func OpenWorkingMemory(ctx context.Context, inst *Installation, group nacre.Grou
 		return nil, &NotReady{What: "the memory of group " + string(group), Err: err}
 	}
 	return store, nil
+}
+
+// openMemory opens a group's memory where the installation keeps them.
+func openMemory(ctx context.Context, inst *Installation, o memory.Options) (*memory.Store, error) {
+	store := inst.Registry.Store()
+	if store == nil {
+		return memory.Open(ctx, inst.Registry.Paths().Memory(o.Group), o)
+	}
+	id, err := machineID(inst)
+	if err != nil {
+		return nil, err
+	}
+	return memory.OpenOn(ctx, store, id, o)
+}
+
+// MemoryGroups are those that have a memory, sorted.
+func MemoryGroups(ctx context.Context, inst *Installation) ([]nacre.Group, error) {
+	if store := inst.Registry.Store(); store != nil {
+		return memory.Groups(ctx, store)
+	}
+	return MemoryFiles(inst)
+}
+
+// MemoryFiles are the groups of which this machine has a memory in a file of its own, sorted.
+func MemoryFiles(inst *Installation) ([]nacre.Group, error) {
+	file := inst.Registry.Paths().Memory("x")
+	entries, err := os.ReadDir(filepath.Dir(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var groups []nacre.Group
+	for _, entry := range entries {
+		name, ok := strings.CutSuffix(entry.Name(), filepath.Ext(file))
+		if group, err := nacre.ParseGroup(name); ok && err == nil {
+			groups = append(groups, group)
+		}
+	}
+	return groups, err
+}
+
+// HasMemory tells whether a group has one.
+func HasMemory(ctx context.Context, inst *Installation, group nacre.Group) (bool, error) {
+	if inst.Registry.Store() == nil {
+		return sqlitefile.Exists(inst.Registry.Paths().Memory(group))
+	}
+	groups, err := MemoryGroups(ctx, inst)
+	return slices.Contains(groups, group), err
+}
+
+// BringMemory puts what this machine has of a group in a file of its own into the store, and
+// removes the file. It gives how many entries the store did not have yet.
+func BringMemory(ctx context.Context, inst *Installation, group nacre.Group) (entries int, err error) {
+	store, err := inst.OpenMemory(ctx, group, nil)
+	if err != nil {
+		return 0, err
+	}
+	entries, err = memory.Bring(ctx, store, inst.Registry.Paths().Memory(group))
+	return entries, errors.Join(err, store.Close())
 }
 
 // MarksInRecord is how many entries one record names.

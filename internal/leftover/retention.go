@@ -11,6 +11,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/machines"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/task"
@@ -149,7 +150,11 @@ func Retain(ctx context.Context, inst *installation.Installation) (Pruned, error
 	if err := os.WriteFile(stamp, nil, 0o600); err != nil {
 		return Pruned{}, err
 	}
-	return Prune(ctx, inst, Rule{Older: age, Keep: kept.Keep})
+	pruned, err := Prune(ctx, inst, Rule{Older: age, Keep: kept.Keep})
+	if age > 0 {
+		err = errors.Join(err, machines.SessionsOf(inst.Registry, inst.Keys).RemoveOlder(ctx, age))
+	}
+	return pruned, err
 }
 
 // errUnlanded is a session that may not be removed.
@@ -175,6 +180,9 @@ func remove(ctx context.Context, inst *installation.Installation, id nacre.Sessi
 	defer func() { err = errors.Join(err, held.Release()) }()
 	if isUnfinished(held) || task.IsLeft(held.Dir()) {
 		return errUnlanded
+	}
+	if err := machines.SessionsOf(inst.Registry, inst.Keys).Remove(ctx, id); err != nil {
+		return err
 	}
 	err = held.Update(func(s *registry.Session) {
 		s.State, s.Title, s.Project, s.Work, s.Started = nacre.SessionRemoved, "", "", "", time.Time{}

@@ -183,6 +183,31 @@ func (*Sessions) ended(ctx context.Context, pool *pgxpool.Pool, name string, sta
 	return told(err)
 }
 
+// Remove takes a session of this machine, which has ended, out of the store's list. Its chains stay.
+func (s *Sessions) Remove(ctx context.Context, id nacre.SessionID) error {
+	return s.remove(ctx, `machine = $1 AND session = $2`, string(id))
+}
+
+// RemoveOlder takes those of all machines out of the list that ended longer ago, by the database's
+// clock: a machine that is lost removes none.
+func (s *Sessions) RemoveOlder(ctx context.Context, age time.Duration) error {
+	return s.remove(ctx, `$1 <> '' AND ended < clock_timestamp() - $2 * interval '1 second'`, age.Seconds())
+}
+
+func (s *Sessions) remove(ctx context.Context, which string, arg any) error {
+	if s == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*asking)
+	defer cancel()
+	pool, name, err := s.room(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = pool.Exec(ctx, `DELETE FROM nacre_session s WHERE s.state <> 'running' AND `+which, name, arg)
+	return told(err)
+}
+
 // List gives those of all other machines, the newest first; those alone that work where working
 // is true. One whose process is gone is [nacre.SessionNodeLost], whether or not anybody has said so yet.
 func (s *Sessions) List(ctx context.Context, working bool) ([]Session, error) {

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // Limits of a brief where nothing else is said (the seed's).
@@ -61,9 +60,9 @@ type BriefEntry struct {
 func (s *Store) Brief(ctx context.Context, provenance bool) (Brief, error) {
 	now := s.now()
 	b := Brief{Entries: []BriefEntry{}, GeneratedAt: stamp(now), Warning: BriefWarning}
-	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE group_name = ?`, string(s.group)).Scan(&b.EntryCount)
+	err := s.at.Reader().QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE group_name = ?`, string(s.group)).Scan(&b.EntryCount)
 	if err != nil {
-		return Brief{}, sqlitefile.Classified(err)
+		return Brief{}, s.at.Classified(err)
 	}
 	// Most often the first of them fill a brief. Where long ones are skipped, more are looked at.
 	for _, most := range []int{min(2*s.brief.entries, mostBrief), mostBrief} {

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,12 +9,14 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/database"
 )
 
 // reckoning finds in one transaction what an erasure takes of a group.
 type reckoning struct {
-	group nacre.Group
-	tx    *sql.Tx
+	group   nacre.Group
+	machine machine
+	tx      database.Session
 }
 
 // doom walks from what was chosen to all that derives from it.
@@ -71,12 +72,12 @@ func (r reckoning) reached(ctx context.Context, f Forget, chosen []string) (*wal
 }
 
 // wasRecalled tells whether anything was written after one of these was shown.
-func wasRecalled(ctx context.Context, tx *sql.Tx, ids []string) (is bool, err error) {
+func wasRecalled(ctx context.Context, tx database.Session, ids []string) (is bool, err error) {
 	list, err := json.Marshal(ids)
 	if err != nil {
 		return false, err
 	}
-	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM memory_trail WHERE kind = 'recalled' AND parent IN (SELECT value FROM json_each(?)))`, string(list)).Scan(&is)
+	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM memory_trail WHERE kind = 'recalled' AND parent IN (SELECT value FROM json_each(?1)))`, string(list)).Scan(&is)
 	return is, err
 }
 
@@ -95,7 +96,7 @@ func (r reckoning) doomed(ctx context.Context, f Forget) (ids, restored []string
 	if err != nil {
 		return nil, nil, err
 	}
-	ids, err = texts(r.tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE +group_name = ? AND id IN (SELECT value FROM json_each(?)) ORDER BY +seq`, string(r.group), string(list)))
+	ids, err = texts(r.tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE +group_name = ?2 AND id IN (SELECT value FROM json_each(?1)) ORDER BY +seq`, string(list), string(r.group)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,7 +114,7 @@ func (r reckoning) count(ctx context.Context, ids []string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = r.tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE +group_name = ? AND id IN (SELECT value FROM json_each(?))`, string(r.group), string(list)).Scan(&n)
+	err = r.tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries WHERE +group_name = ?2 AND id IN (SELECT value FROM json_each(?1))`, string(list), string(r.group)).Scan(&n)
 	return n, err
 }
 
@@ -139,7 +140,7 @@ func (r reckoning) chosen(ctx context.Context, f Forget) ([]string, error) {
 		return found, err
 	case f.Session != "":
 		return texts(r.tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE session_id = ?1 AND group_name = ?2
-			UNION ALL SELECT id FROM memory_gone WHERE session_id = ?1 UNION ALL SELECT ?3 LIMIT ?4`, string(f.Session), string(r.group), sessionNode(f.Session), MaxForget+1))
+			UNION ALL SELECT id FROM memory_gone WHERE session_id = ?1 UNION ALL SELECT ?3 LIMIT ?4`, r.machine.named(f.Session), string(r.group), sessionNode(r.machine.named(f.Session)), MaxForget+1))
 	}
 	if strings.TrimSpace(f.Match) == "" {
 		return nil, fmt.Errorf("%w: the text to match is empty", ErrInvalid)
@@ -165,7 +166,7 @@ func (w *walk) reach(id, why, of string) {
 }
 
 // step goes one further: to what derives and, with versions, to what was replaced.
-func (w *walk) step(ctx context.Context, tx *sql.Tx, kinds []string, versions bool) error {
+func (w *walk) step(ctx context.Context, tx database.Session, kinds []string, versions bool) error {
 	from, err := json.Marshal(w.next)
 	if err != nil {
 		return err
@@ -207,7 +208,7 @@ func (r reckoning) erasure(ctx context.Context, w *walk, f Forget) (Erasure, err
 	if err != nil {
 		return e, err
 	}
-	found, err := hitsOf(r.tx.QueryContext(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e WHERE +e.group_name = ? AND e.id IN (SELECT value FROM json_each(?)) ORDER BY +e.seq`, string(r.group), string(ids)))
+	found, err := r.machine.hits(r.tx.QueryContext(ctx, `SELECT `+columns+`, 0.0 FROM memory_entries e WHERE +e.group_name = ?2 AND e.id IN (SELECT value FROM json_each(?1)) ORDER BY +e.seq`, string(ids), string(r.group)))
 	if err != nil {
 		return e, err
 	}
@@ -225,7 +226,7 @@ func (r reckoning) erasure(ctx context.Context, w *walk, f Forget) (Erasure, err
 		UNION SELECT session_id FROM memory_gone WHERE id IN (SELECT value FROM json_each(?1))
 		UNION SELECT session_id FROM memory_recalled WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY 1`, string(ids)))
 	for _, id := range sessions {
-		e.Sessions = append(e.Sessions, nacre.SessionID(id))
+		e.Sessions = append(e.Sessions, r.machine.ours(id))
 	}
 	if f.Session != "" && !slices.Contains(e.Sessions, f.Session) {
 		e.Sessions = append(e.Sessions, f.Session)

@@ -6,12 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
+	"github.com/nacre-dev/nacre/internal/database"
 )
 
 // Limits of an entry (the seed's).
@@ -167,7 +168,7 @@ func (s *Store) AddAll(ctx context.Context, w Writer, drafts []Draft) ([]Entry, 
 			return nil, draftError(err, i, len(drafts))
 		}
 	}
-	err := s.file.Write(ctx, func(tx *sql.Tx) (err error) {
+	err := s.at.Write(ctx, func(tx database.Session) (err error) {
 		added, err = s.change(tx, w).addAll(ctx, drafts)
 		return err
 	})
@@ -178,26 +179,38 @@ func (s *Store) AddAll(ctx context.Context, w Writer, drafts []Draft) ([]Entry, 
 type change struct {
 	base
 	newID func() string
-	tx    *sql.Tx
+	tx    database.Session
 	by    Writer
+	// session is the writer's, as it is called in the tables.
+	session string
 }
 
-func (s *Store) change(tx *sql.Tx, by Writer) change { return change{s.base, s.newID, tx, by} }
+func (s *Store) change(tx database.Session, by Writer) change {
+	return change{s.base, s.newID, tx, by, s.machine.named(by.Session)}
+}
+
+// atOnce is how many rows one statement adds.
+const atOnce = 100
 
 func (c change) addAll(ctx context.Context, drafts []Draft) ([]Entry, error) {
-	insert, err := c.tx.PrepareContext(ctx, `INSERT INTO memory_entries
-		(id, type, content, tags, behavioral, session_id, group_name, created_at, trust, label, expires_at) VALUES (?,?,?,?,?,?,?,?,?,?,?)`)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = insert.Close() }() // the transaction tells
 	added := make([]Entry, 0, len(drafts))
-	for i, d := range drafts {
-		e, err := c.add(ctx, insert, d)
-		if err != nil {
-			return nil, draftError(err, i, len(drafts))
+	for part := range slices.Chunk(drafts, atOnce) {
+		first := len(added)
+		for i, d := range part {
+			e, err := c.begin(ctx, d)
+			if err != nil {
+				return nil, draftError(err, first+i, len(drafts))
+			}
+			added = append(added, e)
 		}
-		added = append(added, e)
+		if err := c.insert(ctx, added[first:]); err != nil {
+			return nil, err
+		}
+		for i, d := range part {
+			if err := c.follow(ctx, d, added[first+i].ID); err != nil {
+				return nil, draftError(err, first+i, len(drafts))
+			}
+		}
 	}
 	return added, nil
 }
@@ -210,27 +223,37 @@ func draftError(err error, i, of int) error {
 	return fmt.Errorf("entry %d: %w", i+1, err)
 }
 
-func (c change) add(ctx context.Context, insert *sql.Stmt, d Draft) (Entry, error) {
+// begin is an entry that its writer may store.
+func (c change) begin(ctx context.Context, d Draft) (Entry, error) {
 	if err := checkTags(c.by, d.Tags); err != nil {
 		return Entry{}, err
 	}
-	e := c.entry(d)
-	tags, err := json.Marshal(e.Tags)
-	if err != nil {
-		return e, err
+	return c.entry(d), c.use(ctx, "store", MaxStores)
+}
+
+// insert adds entries.
+func (c change) insert(ctx context.Context, entries []Entry) error {
+	const row = `,(?,?,?,?,?,?,?,?,?,?,?)`
+	args := make([]any, 0, len(entries)*strings.Count(row, "?"))
+	for _, e := range entries {
+		tags, err := json.Marshal(e.Tags)
+		if err != nil {
+			return err
+		}
+		args = append(args, e.ID, e.Type, e.Content, string(tags), e.Behavioral, c.session, string(c.group), e.CreatedAt,
+			e.Trust.String(), e.Label.String(), sql.NullString{String: e.ExpiresAt, Valid: e.ExpiresAt != ""})
 	}
-	if err := use(ctx, c.tx, c.by, "store", MaxStores); err != nil {
-		return e, err
+	_, err := c.tx.ExecContext(ctx, `INSERT INTO memory_entries
+		(id, type, content, tags, behavioral, session_id, group_name, created_at, trust, label, expires_at) VALUES `+strings.Repeat(row, len(entries))[1:], args...)
+	return err
+}
+
+// follow keeps where a new entry comes from, and what it replaces.
+func (c change) follow(ctx context.Context, d Draft, id string) error {
+	if err := c.trace(ctx, id); err != nil || d.Supersedes == "" {
+		return err
 	}
-	_, err = insert.ExecContext(ctx, e.ID, e.Type, e.Content, string(tags), e.Behavioral, string(c.by.Session), string(c.group), e.CreatedAt,
-		e.Trust.String(), e.Label.String(), sql.NullString{String: e.ExpiresAt, Valid: e.ExpiresAt != ""})
-	if err != nil {
-		return e, err
-	}
-	if err := c.trace(ctx, e.ID); err != nil || d.Supersedes == "" {
-		return e, err
-	}
-	return e, c.supersede(ctx, d.Supersedes, e.ID)
+	return c.supersede(ctx, d.Supersedes, id)
 }
 
 func (c change) entry(d Draft) Entry {
@@ -262,7 +285,7 @@ func (c change) entry(d Draft) Entry {
 }
 
 func (c change) supersede(ctx context.Context, old, by string) error {
-	if err := use(ctx, c.tx, c.by, "supersede", MaxSupersedes); err != nil {
+	if err := c.use(ctx, "supersede", MaxSupersedes); err != nil {
 		return err
 	}
 	successor, err := c.mayChange(ctx, old)
@@ -297,14 +320,14 @@ func (c change) mayChange(ctx context.Context, id string) (successor string, err
 	return by.String, err
 }
 
-// use counts one use of a limit by a session.
-func use(ctx context.Context, tx *sql.Tx, w Writer, what string, limit int) error {
-	if w.Operator {
+// use counts one use of a limit by the writer's session.
+func (c change) use(ctx context.Context, what string, limit int) error {
+	if c.by.Operator {
 		return nil
 	}
 	var n int
-	err := tx.QueryRowContext(ctx, `INSERT INTO memory_used VALUES (?, ?, 1)
-		ON CONFLICT DO UPDATE SET count = count + 1 RETURNING count`, string(w.Session), what).Scan(&n)
+	err := c.tx.QueryRowContext(ctx, `INSERT INTO memory_used(session_id, what, count) VALUES (?, ?, 1)
+		ON CONFLICT (session_id, what) DO UPDATE SET count = memory_used.count + 1 RETURNING count`, c.session, what).Scan(&n)
 	if err == nil && n > limit {
 		return fmt.Errorf("%w: %d × %s", ErrLimit, limit, what)
 	}
@@ -315,11 +338,12 @@ func use(ctx context.Context, tx *sql.Tx, w Writer, what string, limit int) erro
 // or superseded by what superseded the entry; those ids are returned.
 // Errors: [ErrNotFound], [ErrLimit], [ErrTrusted].
 func (s *Store) Delete(ctx context.Context, w Writer, id string) (restored []string, err error) {
-	err = s.file.Write(ctx, func(tx *sql.Tx) error {
-		if err := use(ctx, tx, w, "delete", MaxDeletes); err != nil {
+	err = s.at.Write(ctx, func(tx database.Session) error {
+		c := s.change(tx, w)
+		if err := c.use(ctx, "delete", MaxDeletes); err != nil {
 			return err
 		}
-		successor, err := s.change(tx, w).mayChange(ctx, id)
+		successor, err := c.mayChange(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -357,8 +381,8 @@ func texts(rows *sql.Rows, err error) ([]string, error) {
 // trusted may enter the brief (D-43). What the operator does not vouch for counts
 // from then on as an outsider's words, whoever wrote it, and waits for no review.
 func (s *Store) Trust(ctx context.Context, id string, trust nacre.Label) error {
-	return s.file.Write(ctx, func(tx *sql.Tx) error {
-		r, err := tx.ExecContext(ctx, `UPDATE memory_entries SET trust = ?1, label = iif(?1 = 'trusted', label, 'untrusted') WHERE id = ?2 AND group_name = ?3`, trust.String(), id, string(s.group))
+	return s.at.Write(ctx, func(tx database.Session) error {
+		r, err := tx.ExecContext(ctx, `UPDATE memory_entries SET trust = ?1, label = CASE WHEN ?1 = 'trusted' THEN label ELSE 'untrusted' END WHERE id = ?2 AND group_name = ?3`, trust.String(), id, string(s.group))
 		if err != nil {
 			return err
 		}
@@ -375,7 +399,7 @@ func (s *Store) Link(ctx context.Context, w Writer, l Link) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	return s.file.Write(ctx, func(tx *sql.Tx) error { return s.change(tx, w).link(ctx, l) })
+	return s.at.Write(ctx, func(tx database.Session) error { return s.change(tx, w).link(ctx, l) })
 }
 
 func (l Link) check() error {
@@ -386,7 +410,7 @@ func (l Link) check() error {
 }
 
 func (c change) link(ctx context.Context, l Link) error {
-	if err := use(ctx, c.tx, c.by, "link", MaxLinks); err != nil {
+	if err := c.use(ctx, "link", MaxLinks); err != nil {
 		return err
 	}
 	var found int
@@ -398,7 +422,7 @@ func (c change) link(ctx context.Context, l Link) error {
 		return fmt.Errorf("%w: %.80q or %.80q", ErrNotFound, l.From, l.To)
 	}
 	_, err = c.tx.ExecContext(ctx, `INSERT INTO memory_edges(from_id, to_id, kind, session_id, created_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		l.From, l.To, l.Kind, string(c.by.Session), stamp(c.now()))
+		l.From, l.To, l.Kind, c.session, stamp(c.now()))
 	if err != nil || l.Kind != EdgeDerivedFrom {
 		return err
 	}
@@ -422,16 +446,16 @@ func (s *Store) Get(ctx context.Context, id string) (Entry, []Link, error) {
 }
 
 func (s base) links(ctx context.Context, id string) ([]Link, error) {
-	return linksOf(s.db.QueryContext(ctx, `SELECT from_id, to_id, kind FROM memory_edges WHERE from_id = ?1 OR to_id = ?1 ORDER BY created_at, from_id, to_id LIMIT 100`, id))
+	return s.linksOf(s.at.Reader().QueryContext(ctx, `SELECT from_id, to_id, kind FROM memory_edges WHERE from_id = ?1 OR to_id = ?1 ORDER BY created_at, from_id, to_id LIMIT 100`, id))
 }
 
 // entries runs a query for columns and a rank.
 func (s base) entries(ctx context.Context, query string, args ...any) ([]Hit, error) {
-	hits, err := hitsOf(s.db.QueryContext(ctx, query, args...))
-	return hits, sqlitefile.Classified(err)
+	hits, err := s.machine.hits(s.at.Reader().QueryContext(ctx, query, args...))
+	return hits, s.at.Classified(err)
 }
 
-func hitsOf(rows *sql.Rows, err error) ([]Hit, error) {
+func (m machine) hits(rows *sql.Rows, err error) ([]Hit, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -439,9 +463,9 @@ func hitsOf(rows *sql.Rows, err error) ([]Hit, error) {
 	hits := []Hit{}
 	for rows.Next() {
 		var h Hit
-		var tags, trust, label string
+		var tags, trust, label, session string
 		err := rows.Scan(&h.ID, &h.Type, &h.Content, &tags, &h.Behavioral, &trust, &label, &h.CreatedAt,
-			&h.SupersededBy, &h.ExpiresAt, &h.Provenance.Session, &h.Provenance.Group, &h.Relevance)
+			&h.SupersededBy, &h.ExpiresAt, &session, &h.Provenance.Group, &h.Relevance)
 		if err != nil {
 			return nil, err
 		}
@@ -450,7 +474,7 @@ func hitsOf(rows *sql.Rows, err error) ([]Hit, error) {
 		if h.Tags == nil {
 			h.Tags = []string{}
 		}
-		h.Provenance.Timestamp = h.CreatedAt
+		h.Provenance.Session, h.Provenance.Timestamp = m.ours(session), h.CreatedAt
 		hits = append(hits, h)
 	}
 	return hits, rows.Err()

@@ -2,14 +2,15 @@ package memory
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
@@ -72,29 +73,27 @@ func (e Erasure) Trusted() []string {
 
 // Doom tells what an erasure would take. Nothing changes.
 // Errors: [ErrNotFound] for an id that neither is nor was an entry, [ErrInvalid], [ErrLimit].
-func (s *Store) Doom(ctx context.Context, f Forget) (Erasure, error) {
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return Erasure{}, sqlitefile.Classified(err)
-	}
-	defer func() { _ = tx.Rollback() }() // it only read
-	e, err := reckoning{s.group, tx}.doom(ctx, f)
-	return e, sqlitefile.Classified(err)
+func (s *Store) Doom(ctx context.Context, f Forget) (e Erasure, err error) {
+	err = s.at.View(ctx, func(tx database.Session) error {
+		e, err = reckoning{s.group, s.machine, tx}.doom(ctx, f)
+		return err
+	})
+	return e, s.at.Classified(err)
 }
 
 // Forget erases what [Store.Doom] told, if it still is the same, and every trace
 // of it in the file. It is the operator's alone.
 // Errors: those of Doom, [ErrInvalid] where something was added meanwhile, and [ErrLingers].
 func (s *Store) Forget(ctx context.Context, f Forget, told Erasure) error {
-	err := s.file.Write(ctx, func(tx *sql.Tx) error {
-		now, restored, err := reckoning{s.group, tx}.doomed(ctx, f)
+	err := s.at.Write(ctx, func(tx database.Session) error {
+		now, restored, err := reckoning{s.group, s.machine, tx}.doomed(ctx, f)
 		if err != nil {
 			return err
 		}
 		if !slices.Equal(now, idsOf(told)) {
 			return fmt.Errorf("%w: what would be erased has changed meanwhile: look again", ErrInvalid)
 		}
-		return erase(ctx, tx, now, restored)
+		return s.erase(ctx, tx, now, restored)
 	})
 	if err != nil {
 		return err
@@ -110,8 +109,8 @@ func idsOf(e Erasure) []string {
 	return ids
 }
 
-// erase deletes rows, and leaves a note that the file is to be scrubbed.
-func erase(ctx context.Context, tx *sql.Tx, ids, restored []string) error {
+// erase deletes rows, and leaves a note that their bytes are to be scrubbed.
+func (s base) erase(ctx context.Context, tx database.Session, ids, restored []string) error {
 	gone, err := json.Marshal(ids)
 	if err != nil {
 		return err
@@ -125,20 +124,25 @@ func erase(ctx context.Context, tx *sql.Tx, ids, restored []string) error {
 		`UPDATE memory_entries SET superseded_by = NULL WHERE superseded_by IS NOT NULL AND id IN (SELECT value FROM json_each(?1))`, // so that they may go in any order
 		`INSERT INTO memory_scrub VALUES (1) ON CONFLICT DO NOTHING`,
 	} {
-		if _, err := tx.ExecContext(ctx, statement, string(gone), string(back)); err != nil {
+		args := []any{string(gone), string(back)}[:strings.Count(statement, "json_each")]
+		if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
 			return err
 		}
 	}
-	return remove(ctx, tx, len(ids), string(gone))
+	return s.remove(ctx, tx, len(ids), string(gone))
 }
 
 // rebuiltFor is for how many entries that stay the full-text index is as soon built
 // anew as it is rid of one that goes, which looks for each of its words.
 const rebuiltFor = 200
 
-// remove deletes n rows, and their words from the full-text index.
-func remove(ctx context.Context, tx *sql.Tx, n int, ids string) error {
+// remove deletes n rows, and their words from the full-text index of a file.
+func (s base) remove(ctx context.Context, tx database.Session, n int, ids string) error {
 	const rows = `DELETE FROM memory_entries WHERE id IN (SELECT value FROM json_each(?1))`
+	if s.file == nil {
+		_, err := tx.ExecContext(ctx, rows, ids)
+		return err
+	}
 	var all int
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_entries`).Scan(&all); err != nil {
 		return err
@@ -160,13 +164,17 @@ func remove(ctx context.Context, tx *sql.Tx, n int, ids string) error {
 // meanwhile: whoever is killed before has left it.
 func (s base) scrub(ctx context.Context, patience time.Duration) error {
 	until := time.Now().Add(patience) // the store's own clock may stand still
+	once := s.scrubOnce
+	if s.file == nil {
+		once = s.writeAnew
+	}
 	for {
-		done, err := s.scrubOnce(ctx, max(time.Until(until), 0))
+		done, err := once(ctx, max(time.Until(until), 0))
 		switch {
 		case errors.Is(err, sqlitefile.ErrLingers) || sqlitefile.IsBusy(err):
 			return ErrLingers
 		case done || err != nil:
-			return sqlitefile.Classified(err)
+			return s.at.Classified(err)
 		case time.Now().After(until):
 			return ErrLingers
 		}
@@ -175,16 +183,16 @@ func (s base) scrub(ctx context.Context, patience time.Duration) error {
 
 func (s base) scrubOnce(ctx context.Context, patience time.Duration) (done bool, err error) {
 	var change int64
-	if err := s.db.QueryRowContext(ctx, lastChange).Scan(&change); err != nil {
+	if err := s.at.Reader().QueryRowContext(ctx, lastChange).Scan(&change); err != nil {
 		return false, err
 	}
-	if _, err := s.db.ExecContext(ctx, `INSERT INTO memory_fts(memory_fts) VALUES ('optimize')`); err != nil {
+	if _, err := s.at.Reader().ExecContext(ctx, `INSERT INTO memory_fts(memory_fts) VALUES ('optimize')`); err != nil {
 		return false, err
 	}
-	if err := sqlitefile.Wipe(ctx, s.db, patience); err != nil {
+	if err := sqlitefile.Wipe(ctx, s.file.DB(), patience); err != nil {
 		return false, err
 	}
-	if _, err := s.db.ExecContext(ctx, `DELETE FROM memory_scrub WHERE (`+lastChange+`) = ?`, change); err != nil {
+	if _, err := s.at.Reader().ExecContext(ctx, `DELETE FROM memory_scrub WHERE (`+lastChange+`) = ?`, change); err != nil {
 		return false, err
 	}
 	left, err := s.traces(ctx)
@@ -196,8 +204,8 @@ func (s *Store) Traces(ctx context.Context) (bool, error) { return s.traces(ctx)
 
 func (s base) traces(ctx context.Context) (bool, error) {
 	var pending int
-	err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM memory_scrub`).Scan(&pending)
-	return pending > 0, sqlitefile.Classified(err)
+	err := s.at.Reader().QueryRowContext(ctx, `SELECT count(*) FROM memory_scrub`).Scan(&pending)
+	return pending > 0, s.at.Classified(err)
 }
 
 // scrubLeft finishes an erasure that was interrupted. Others who read the file

@@ -20,6 +20,9 @@ import (
 // holds tells which of the words are in the bytes of the file or beside it.
 func holds(t *testing.T, path string, words ...string) []string {
 	t.Helper()
+	if server != "" {
+		return inDataFolder(t, path, words...)
+	}
 	var all []byte
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		data, err := os.ReadFile(path + suffix)

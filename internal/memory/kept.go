@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/recall"
 )
 
@@ -100,7 +101,7 @@ func (l *live) unpack(data []byte) bool {
 
 // loadKept takes the index that was kept and brings it forward; false means that there is
 // none, or that it is too old or not of these entries.
-func loadKept(ctx context.Context, s *ranking, tx *sql.Tx) (bool, error) {
+func loadKept(ctx context.Context, s *ranking, tx database.Session) (bool, error) {
 	l := &s.live
 	var data sql.RawBytes
 	rows, err := tx.QueryContext(ctx, `SELECT change, data FROM memory_index WHERE group_name = ?1 AND (SELECT count(*) FROM memory_changes WHERE change > memory_index.change) <= ?2`,
@@ -136,8 +137,9 @@ func loadKept(ctx context.Context, s *ranking, tx *sql.Tx) (bool, error) {
 // keep writes the index to the file, unless an entry has changed since: one that was erased
 // meanwhile must not come back. Where it cannot be written, the next process builds it.
 func keep(ctx context.Context, s *ranking, change int64, data []byte) {
-	_ = s.file.Write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO memory_index SELECT ?1, ?2, ?3 WHERE (`+lastChange+`) = ?2`, string(s.group), change, data)
+	_ = s.at.Write(ctx, func(tx database.Session) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO memory_index(group_name, change, data) SELECT ?1, ?2, ?3 WHERE (`+lastChange+`) = ?2
+			ON CONFLICT (group_name) DO UPDATE SET change = excluded.change, data = excluded.data`, string(s.group), change, data)
 		return err
 	})
 }

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/recall"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // The kinds of lesson.
@@ -55,10 +56,10 @@ type Failure struct {
 // LearnFailures keeps the failures of a task. Of those that stand open, word for word and for
 // the same cause, none is kept again. It gives the ids of what is new.
 func LearnFailures(ctx context.Context, s *Store, w Writer, failures []Lesson) (ids []string, err error) {
-	err = s.file.Write(ctx, func(tx *sql.Tx) error {
+	err = s.at.Write(ctx, func(tx database.Session) error {
 		ids = nil
 		for _, f := range failures {
-			f.Task = taskWords(s, f.Task)
+			f.Task, f.Source = taskWords(s, f.Task), s.machine.named(nacre.SessionID(f.Source))
 			known, err := scanned[int](tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_lessons l JOIN memory_entries e ON e.id = l.id
 				WHERE l.kind = 'failure' AND l.cause = ?1 AND (l.source = ?2 OR l.project = ?3 AND l.task = ?4 AND e.group_name = ?5 AND `+open+`)`,
 				f.Cause, f.Source, f.Project, f.Task, string(s.group)))
@@ -87,8 +88,8 @@ const open = `NOT EXISTS (SELECT 1 FROM memory_edges g JOIN memory_lessons x ON 
 // causes that hold now, and draws the edge from it to each of them. Where there is no such
 // failure nothing is kept, and the id is empty.
 func LearnFix(ctx context.Context, s *Store, w Writer, fix Lesson, holds []string) (id string, prevents []string, err error) {
-	fix.Task, fix.Cause = taskWords(s, fix.Task), ""
-	err = s.file.Write(ctx, func(tx *sql.Tx) error {
+	fix.Task, fix.Cause, fix.Source = taskWords(s, fix.Task), "", s.machine.named(nacre.SessionID(fix.Source))
+	err = s.at.Write(ctx, func(tx database.Session) error {
 		id, prevents = "", nil
 		known, err := scanned[int](tx.QueryRowContext(ctx, `SELECT count(*) FROM memory_lessons WHERE source = ? AND kind = 'fix'`, fix.Source))
 		if err != nil || known > 0 {
@@ -115,7 +116,7 @@ func LearnFix(ctx context.Context, s *Store, w Writer, fix Lesson, holds []strin
 		}
 		for _, failure := range prevents {
 			_, err := tx.ExecContext(ctx, `INSERT INTO memory_edges(from_id, to_id, kind, session_id, created_at, verified) VALUES (?, ?, 'prevents', ?, ?, 1)`,
-				id, failure, string(w.Session), stamp(s.now()))
+				id, failure, s.machine.named(w.Session), stamp(s.now()))
 			if err != nil {
 				return err
 			}
@@ -128,43 +129,46 @@ func LearnFix(ctx context.Context, s *Store, w Writer, fix Lesson, holds []strin
 // Unlearn takes the fix back that was learned of a run, whose work a person has refused since. What it prevented
 // stands open again.
 func Unlearn(ctx context.Context, s *Store, source string) error {
-	return s.file.Write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM memory_entries WHERE id IN (SELECT id FROM memory_lessons WHERE source = ? AND kind = 'fix')`, source)
+	return s.at.Write(ctx, func(tx database.Session) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM memory_entries WHERE id IN (SELECT id FROM memory_lessons WHERE source = ? AND kind = 'fix')`, s.machine.named(nacre.SessionID(source)))
 		return err
 	})
 }
 
 // Failures are those of tasks in a project that a task is like, the most alike first, with
 // what was seen to fix them. Only what the host wrote counts, of entries and of edges.
-func Failures(ctx context.Context, s *Store, project, task string) ([]Failure, error) {
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // one view of both tables
-	if err != nil {
-		return nil, sqlitefile.Classified(err)
-	}
-	defer func() { _ = tx.Rollback() }() // it only read
-	failures, err := failuresLike(ctx, tx, s, project, taskWords(s, task), "")
-	if err != nil {
-		return nil, sqlitefile.Classified(err)
-	}
+func Failures(ctx context.Context, s *Store, project, task string) (failures []Failure, err error) {
+	err = s.at.View(ctx, func(tx database.Session) error { // one view of both tables
+		failures, err = failuresLike(ctx, tx, s, project, taskWords(s, task), "")
+		if err != nil {
+			return err
+		}
+		return withFixes(ctx, tx, s, failures)
+	})
+	return failures, s.at.Classified(err)
+}
+
+// withFixes finds what prevents each of some failures.
+func withFixes(ctx context.Context, tx database.Session, s *Store, failures []Failure) error {
 	for i := range failures {
-		fixes, err := hitsOf(tx.QueryContext(ctx, `SELECT `+columns+`, 0.0 FROM memory_edges g JOIN memory_lessons x ON x.id = g.from_id AND x.kind = 'fix'
+		fixes, err := s.machine.hits(tx.QueryContext(ctx, `SELECT `+columns+`, 0.0 FROM memory_edges g JOIN memory_lessons x ON x.id = g.from_id AND x.kind = 'fix'
 			JOIN memory_entries e ON e.id = x.id WHERE g.to_id = ? AND g.kind = 'prevents' AND g.verified = 1 AND `+standing+` ORDER BY e.seq DESC LIMIT 1`,
 			failures[i].ID, string(s.group)))
 		if err != nil {
-			return nil, sqlitefile.Classified(err)
+			return err
 		}
 		if len(fixes) > 0 {
 			failures[i].Fix = &fixes[0].Entry
 		}
 	}
-	return failures, nil
+	return nil
 }
 
 // standing are entries e of a group that nobody has taken back.
 const standing = `e.group_name = ? AND e.trust = 'trusted' AND e.superseded_by IS NULL`
 
 // failuresLike are those of a project's tasks that a task is like, the most alike first.
-func failuresLike(ctx context.Context, tx *sql.Tx, s *Store, project, task, where string) ([]Failure, error) {
+func failuresLike(ctx context.Context, tx database.Session, s *Store, project, task, where string) ([]Failure, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT e.id, l.task, l.cause, e.content, e.created_at FROM memory_lessons l JOIN memory_entries e ON e.id = l.id
 		WHERE l.project = ? AND l.kind = 'failure' AND `+standing+where+` ORDER BY e.seq DESC LIMIT ?`, project, string(s.group), maxLessons)
 	if err != nil {
@@ -189,7 +193,7 @@ func failuresLike(ctx context.Context, tx *sql.Tx, s *Store, project, task, wher
 }
 
 // keepLesson stores one, as the host's own word.
-func keepLesson(ctx context.Context, tx *sql.Tx, s *Store, w Writer, kind string, l Lesson) (string, error) {
+func keepLesson(ctx context.Context, tx database.Session, s *Store, w Writer, kind string, l Lesson) (string, error) {
 	if l.Project == "" || l.Task == "" || l.Source == "" || utf8.RuneCountInString(l.Content) > MaxLesson {
 		return "", fmt.Errorf("%w: a lesson is of a task, in a project, from a run, of at most %d characters", ErrInvalid, MaxLesson)
 	}

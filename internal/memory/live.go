@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/recall"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 const (
 	// maxIndexed is how many entries are ranked in memory, at about 1 KB each.
-	// Beyond, SQLite's own full-text index ranks them, without neighbours.
+	// Beyond, the database's own full-text index ranks them, without neighbours.
 	maxIndexed = 250_000
 	// maxChanges is how far an index may lag behind before it is built anew.
 	maxChanges = 10_000
@@ -64,7 +64,7 @@ type ranking struct {
 	embed Embed // nil for none
 	model string
 	warn  func(string)
-	// lastChange asks for the number of the file's last change.
+	// lastChange asks for the number of the file's last change; nil in a store.
 	lastChange *sql.Stmt
 }
 
@@ -89,9 +89,9 @@ func (s *ranking) follow(ctx context.Context) error {
 	loaded, known := s.live.loaded, s.live.change
 	s.live.mu.RUnlock()
 	if loaded {
-		var last int64
-		if err := s.lastChange.QueryRowContext(ctx).Scan(&last); err != nil {
-			return sqlitefile.Classified(err)
+		last, err := s.last(ctx)
+		if err != nil {
+			return s.at.Classified(err)
 		}
 		if last == known {
 			return nil
@@ -101,7 +101,15 @@ func (s *ranking) follow(ctx context.Context) error {
 	if data != nil {
 		keep(ctx, s, change, data)
 	}
-	return sqlitefile.Classified(err)
+	return s.at.Classified(err)
+}
+
+// last is the number of the last change.
+func (s *ranking) last(ctx context.Context) (int64, error) {
+	if s.lastChange != nil {
+		return scanned[int64](s.lastChange.QueryRowContext(ctx))
+	}
+	return scanned[int64](s.at.Reader().QueryRowContext(ctx, lastChange))
 }
 
 // bring follows the file, and gives an index that was built anew as it is to be kept.
@@ -109,25 +117,24 @@ func bring(ctx context.Context, s *ranking) (change int64, data []byte, err erro
 	l := &s.live
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { _ = tx.Rollback() }() // it only read
-	if l.loaded {
-		if caughtUp, err := s.catchUp(ctx, tx); err != nil || caughtUp {
-			return 0, nil, err
+	err = s.at.View(ctx, func(tx database.Session) error {
+		if l.loaded {
+			if caughtUp, err := s.catchUp(ctx, tx); err != nil || caughtUp {
+				return err
+			}
+		} else {
+			l.empty()
+			if whole, err := loadKept(ctx, s, tx); err != nil || whole {
+				return err
+			}
 		}
-	} else {
-		l.empty()
-		if whole, err := loadKept(ctx, s, tx); err != nil || whole {
-			return 0, nil, err
+		if err := s.load(ctx, tx); err != nil {
+			return err
 		}
-	}
-	if err := s.load(ctx, tx); err != nil {
-		return 0, nil, err
-	}
-	return l.change, l.pack(), nil
+		change, data = l.change, l.pack()
+		return nil
+	})
+	return change, data, err
 }
 
 // empty forgets all that was read.
@@ -139,11 +146,11 @@ func (l *live) empty() {
 }
 
 // load reads all of the group.
-func (s *ranking) load(ctx context.Context, tx *sql.Tx) error {
+func (s *ranking) load(ctx context.Context, tx database.Session) error {
 	l := &s.live
 	l.empty()
 	var count int
-	if err := tx.QueryRowContext(ctx, `SELECT (SELECT coalesce(max(change), 0) FROM memory_changes), count(*) FROM memory_entries`).Scan(&l.change, &count); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT (`+lastChange+`), count(*) FROM memory_entries WHERE group_name = ?`, string(s.group)).Scan(&l.change, &count); err != nil {
 		return err
 	}
 	if count > maxIndexed {
@@ -162,18 +169,18 @@ func (s *ranking) load(ctx context.Context, tx *sql.Tx) error {
 }
 
 // takeAllLinks links all entries that were put in.
-func takeAllLinks(ctx context.Context, s *ranking, tx *sql.Tx) error {
+func takeAllLinks(ctx context.Context, s *ranking, tx database.Session) error {
 	for slot := range s.live.entries {
 		s.live.linkReplaced(int32(slot))
 	}
-	return s.takeLinks(ctx, tx, `SELECT from_id, to_id, kind FROM memory_edges`)
+	return s.takeLinks(ctx, tx, `SELECT g.from_id, g.to_id, g.kind FROM memory_edges g JOIN memory_entries e ON e.id = g.from_id WHERE +e.group_name = ?`, string(s.group))
 }
 
 // catchUp reads what has changed; false means that too much has.
-func (s *ranking) catchUp(ctx context.Context, tx *sql.Tx) (bool, error) {
+func (s *ranking) catchUp(ctx context.Context, tx database.Session) (bool, error) {
 	l := &s.live
 	var first, last, behind int64
-	err := tx.QueryRowContext(ctx, `SELECT coalesce(min(change), 0), coalesce(max(change), 0), (SELECT count(*) FROM (SELECT 1 FROM memory_changes WHERE change > ?1 LIMIT ?2))
+	err := tx.QueryRowContext(ctx, `SELECT coalesce(min(change), 0), coalesce(max(change), 0), (SELECT count(*) FROM (SELECT 1 FROM memory_changes WHERE change > ?1 LIMIT ?2) AS behind)
 		FROM memory_changes`, l.change, maxChanges).Scan(&first, &last, &behind)
 	if err != nil || last < l.change || first > l.change+1 || behind == maxChanges || l.tooMany || l.index.Dropped() > l.index.Len()/2+1000 {
 		return false, err
@@ -203,7 +210,7 @@ func (s *ranking) catchUp(ctx context.Context, tx *sql.Tx) (bool, error) {
 }
 
 // renew reads entries and their links again.
-func (s *ranking) renew(ctx context.Context, tx *sql.Tx, seqs []int64) error {
+func (s *ranking) renew(ctx context.Context, tx database.Session, seqs []int64) error {
 	l := &s.live
 	list, err := json.Marshal(seqs)
 	if err != nil {
@@ -216,7 +223,7 @@ func (s *ranking) renew(ctx context.Context, tx *sql.Tx, seqs []int64) error {
 			delete(l.fixes, slot)
 		}
 	}
-	if err := s.take(ctx, tx, `SELECT `+indexedColumns+` FROM memory_entries e WHERE e.group_name = ? AND e.seq IN (SELECT value FROM json_each(?)) ORDER BY e.seq`, string(s.group), string(list)); err != nil {
+	if err := s.take(ctx, tx, `SELECT `+indexedColumns+` FROM memory_entries e WHERE e.group_name = ?2 AND e.seq IN (SELECT CAST(value AS bigint) FROM json_each(?1)) ORDER BY e.seq`, string(list), string(s.group)); err != nil {
 		return err
 	}
 	for _, seq := range seqs {
@@ -234,12 +241,12 @@ func (s *ranking) renew(ctx context.Context, tx *sql.Tx, seqs []int64) error {
 		}
 		l.linkReplaced(slot)
 	}
-	return s.takeLinks(ctx, tx, `SELECT from_id, to_id, kind FROM memory_edges WHERE from_id IN (SELECT id FROM memory_entries WHERE seq IN (SELECT value FROM json_each(?1)))
-		OR to_id IN (SELECT id FROM memory_entries WHERE seq IN (SELECT value FROM json_each(?1)))`, string(list))
+	return s.takeLinks(ctx, tx, `SELECT from_id, to_id, kind FROM memory_edges WHERE from_id IN (SELECT id FROM memory_entries WHERE seq IN (SELECT CAST(value AS bigint) FROM json_each(?1)))
+		OR to_id IN (SELECT id FROM memory_entries WHERE seq IN (SELECT CAST(value AS bigint) FROM json_each(?1)))`, string(list))
 }
 
 // take puts entries into the index, or what has changed about them.
-func (s *ranking) take(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+func (s *ranking) take(ctx context.Context, tx database.Session, query string, args ...any) error {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
@@ -325,7 +332,7 @@ func (l *live) linkReplaced(slot int32) {
 	}
 }
 
-func (s *ranking) takeLinks(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+func (s *ranking) takeLinks(ctx context.Context, tx database.Session, query string, args ...any) error {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func options(c *clock) memory.Options {
 
 func open(t testing.TB, path string, o memory.Options) *memory.Store {
 	t.Helper()
-	s, err := memory.Open(t.Context(), path, o)
+	s, err := openAt(t, path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,6 +333,14 @@ func TestPurge(t *testing.T) {
 
 func raw(t *testing.T, path string, statements ...string) {
 	t.Helper()
+	if server != "" {
+		for _, s := range statements {
+			if _, err := poolOf(t, path).Exec(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)

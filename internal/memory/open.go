@@ -6,10 +6,12 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/redact"
 	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
@@ -41,7 +43,7 @@ type Options struct {
 }
 
 // Store is one group's memory. It is safe for concurrent use, also by several
-// processes on one file.
+// processes on one file or one database.
 type Store struct {
 	base
 	ranking *ranking
@@ -61,8 +63,10 @@ type Store struct {
 
 // base is what every part of a memory works with.
 type base struct {
+	at database.Tables
+	// file is that of one machine's memory; nil in a store, whose tables hold all groups.
 	file    *sqlitefile.File
-	db      *sql.DB // the file's
+	machine machine
 	group   nacre.Group
 	now     func() time.Time
 	redact  *redact.Engine
@@ -76,20 +80,16 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := o.check(); err != nil {
 		return nil, &sqlitefile.UnusableError{Name: name, Path: path, Err: err}
 	}
-	if o.NewID == nil {
-		o.NewID = func() string { return "mem-" + rand.Text() }
-	}
-	if o.Warn == nil {
-		o.Warn = func(string) {}
-	}
 	file, err := sqlitefile.Open(ctx, path, format())
 	if err != nil {
 		return nil, err
 	}
-	b := base{file: file, db: file.DB(), group: o.Group, now: o.Now, redact: redact.New(), working: o.Working}
-	s := &Store{base: b, ranking: &ranking{base: b, embed: o.Embed, model: o.Model, warn: o.Warn}, newID: o.NewID, purgeAfter: o.PurgeAfter}
-	s.brief.entries, s.brief.chars = o.BriefEntries, o.BriefChars
-	if err := s.tidy(ctx, o.PurgeAfter); err != nil {
+	s := o.open(base{at: database.InFile(file, sqlitefile.Classified), file: file})
+	err = s.tidy(ctx)
+	if err == nil {
+		s.ranking.lastChange, err = file.DB().PrepareContext(ctx, lastChange)
+	}
+	if err != nil {
 		err = errors.Join(err, file.Close())
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -97,6 +97,68 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, &sqlitefile.UnusableError{Name: name, Path: path, Err: sqlitefile.Classified(err)}
 	}
 	return s, nil
+}
+
+// oneAtATime is the advisory lock of whoever writes to memories in a store.
+const oneAtATime = 0x6e636d65
+
+// OpenOn opens a group's memory in the store that the machines of an installation share, and does
+// what [Open] does. What a node writes to it comes before the end of its lease, or is refused (X-02).
+// Sessions are those of the machine with the given id, of at least [machineLength] letters: another
+// one's are told by the beginning of its id, a slash and theirs, and are named so, too.
+func OpenOn(ctx context.Context, store *database.Store, id string, o Options) (*Store, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if len(id) < machineLength {
+		return nil, errors.New("memory: a machine's id is required")
+	}
+	at, err := store.Tables(ctx, name, oneAtATime, Migrations)
+	if err != nil {
+		return nil, err
+	}
+	s := o.open(base{at: at, machine: machine(id[:machineLength])})
+	if err := s.tidy(ctx); err != nil {
+		return nil, errors.Join(at.Classified(err), at.Close())
+	}
+	return s, nil
+}
+
+// open is a memory in some tables.
+func (o Options) open(b base) *Store {
+	if o.NewID == nil {
+		o.NewID = func() string { return "mem-" + rand.Text() }
+	}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	b.group, b.now, b.redact, b.working = o.Group, o.Now, redact.New(), o.Working
+	s := &Store{base: b, ranking: &ranking{base: b, embed: o.Embed, model: o.Model, warn: o.Warn}, newID: o.NewID, purgeAfter: o.PurgeAfter}
+	s.brief.entries, s.brief.chars = o.BriefEntries, o.BriefChars
+	return s
+}
+
+// machineLength is how many letters of its id name a machine.
+const machineLength = 12
+
+// machine tells one machine's sessions from those of others in a store, which may have the same
+// names; empty in a file.
+type machine string
+
+// named is a session's name in the tables. One with a slash is another machine's.
+func (m machine) named(session nacre.SessionID) string {
+	if m == "" || session == "" || strings.Contains(string(session), "/") {
+		return string(session)
+	}
+	return string(m) + "/" + string(session)
+}
+
+// ours is a session's name to this machine.
+func (m machine) ours(named string) nacre.SessionID {
+	if m == "" {
+		return nacre.SessionID(named)
+	}
+	return nacre.SessionID(strings.TrimPrefix(named, string(m)+"/"))
 }
 
 // check refuses what is missing or cannot be, and fills in what was left open.
@@ -116,8 +178,13 @@ func (o *Options) check() error {
 const lastChange = `SELECT coalesce(max(change), 0) FROM memory_changes`
 
 // tidy removes what is old, and what an erasure that was interrupted has left.
-func (s *Store) tidy(ctx context.Context, purgeAfter time.Duration) (err error) {
-	if s.purged, err = s.purge(ctx, purgeAfter); err != nil {
+func (s *Store) tidy(ctx context.Context) (err error) {
+	if s.file == nil { // nobody waits for others' writes where there is nothing to do
+		if due, err := s.due(ctx); err != nil || !due {
+			return err
+		}
+	}
+	if s.purged, err = s.purge(ctx); err != nil {
 		return err
 	}
 	if s.working.is() {
@@ -125,21 +192,27 @@ func (s *Store) tidy(ctx context.Context, purgeAfter time.Duration) (err error) 
 			return err
 		}
 	}
-	if err := s.scrubLeft(ctx); err != nil {
-		return err
-	}
-	s.ranking.lastChange, err = s.db.PrepareContext(ctx, lastChange)
-	return err
+	return s.scrubLeft(ctx)
+}
+
+// due tells whether there is something for tidy to do.
+func (s *Store) due(ctx context.Context) (is bool, err error) {
+	err = s.at.Reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM memory_scrub)
+		OR EXISTS (SELECT 1 FROM memory_entries WHERE superseded_by IS NOT NULL AND created_at < ?1 AND group_name = ?2)
+		OR EXISTS (SELECT 1 FROM memory_entries WHERE expires_at <= ?3 AND instr(tags, '"`+workingTag+`') > 0 AND group_name = ?2)
+		OR (SELECT coalesce(max(change) - min(change), 0) FROM memory_changes) >= 2 * CAST(?4 AS bigint)`,
+		stamp(s.now().Add(-s.purgeAfter)), string(s.group), stamp(s.now()), maxChanges).Scan(&is)
+	return is, err
 }
 
 // purge removes superseded entries that are old enough, but none that a
 // younger one still points to.
-func (s *Store) purge(ctx context.Context, after time.Duration) (int, error) {
-	before := stamp(s.now().Add(-after))
+func (s *Store) purge(ctx context.Context) (int, error) {
+	before := stamp(s.now().Add(-s.purgeAfter))
 	var n int64
-	err := s.file.Write(ctx, func(tx *sql.Tx) error {
-		r, err := tx.ExecContext(ctx, `DELETE FROM memory_entries WHERE superseded_by IS NOT NULL AND created_at < ?1
-			AND id NOT IN (SELECT superseded_by FROM memory_entries WHERE superseded_by IS NOT NULL AND created_at >= ?1)`, before)
+	err := s.at.Write(ctx, func(tx database.Session) error {
+		r, err := tx.ExecContext(ctx, `DELETE FROM memory_entries WHERE superseded_by IS NOT NULL AND created_at < ?1 AND group_name = ?2
+			AND id NOT IN (SELECT superseded_by FROM memory_entries WHERE superseded_by IS NOT NULL AND created_at >= ?1)`, before, string(s.group))
 		if err != nil {
 			return err
 		}
@@ -160,9 +233,9 @@ func (s *Store) Rests(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	var first sql.NullString
-	err = s.db.QueryRowContext(ctx, `SELECT min(created_at) FROM memory_entries WHERE superseded_by IS NOT NULL`).Scan(&first)
+	err = s.at.Reader().QueryRowContext(ctx, `SELECT min(created_at) FROM memory_entries WHERE superseded_by IS NOT NULL AND group_name = ?`, string(s.group)).Scan(&first)
 	if err != nil || !first.Valid {
-		return s.now().Add(s.purgeAfter), sqlitefile.Classified(err)
+		return s.now().Add(s.purgeAfter), s.at.Classified(err)
 	}
 	made, err := time.Parse(stampForm, first.String)
 	return made.Add(s.purgeAfter), err
@@ -189,7 +262,7 @@ func (s *Store) Warm() {
 	}()
 }
 
-// Close ends the use of the file.
+// Close ends the use of the memory.
 func (s *Store) Close() error {
 	s.warm.mu.Lock()
 	s.warm.closed = true
@@ -198,7 +271,7 @@ func (s *Store) Close() error {
 	if end != nil {
 		end()
 	}
-	return s.file.Close()
+	return s.at.Close()
 }
 
 const stampForm = "2006-01-02T15:04:05.000Z"

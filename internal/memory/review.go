@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // waiting are entries of a group, now, that the operator has neither vouched for nor declined, of those that
@@ -16,9 +15,9 @@ const waiting = `e.group_name = ? AND e.trust = 'untrusted' AND e.label = 'trust
 
 // Waiting is how many entries wait for a review, and how many of them a session wrote.
 func Waiting(ctx context.Context, s *Store, session nacre.SessionID) (all, its int, err error) {
-	err = s.db.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(e.session_id = ?), 0) FROM memory_entries e INDEXED BY idx_memory_review WHERE `+waiting,
-		string(session), string(s.group), stamp(s.now())).Scan(&all, &its)
-	return all, its, sqlitefile.Classified(err)
+	err = s.at.Reader().QueryRowContext(ctx, `SELECT count(*), coalesce(sum(CASE WHEN e.session_id = ? THEN 1 ELSE 0 END), 0) FROM memory_entries e INDEXED BY idx_memory_review WHERE `+waiting,
+		s.machine.named(session), string(s.group), stamp(s.now())).Scan(&all, &its)
+	return all, its, s.at.Classified(err)
 }
 
 // OfferReview tells the operator of what a session has stored that waits for them. That

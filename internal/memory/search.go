@@ -182,7 +182,7 @@ func (s base) fetch(ctx context.Context, list []ranked) ([]Hit, error) {
 	return hits, nil
 }
 
-// searchStored is the search that SQLite does by itself.
+// searchStored is the search that the database does by itself.
 func (s base) searchStored(ctx context.Context, q Query) ([]Hit, error) {
 	terms := words(q.Text)
 	from, rank, order := `memory_entries e`, `1.0`, `e.created_at DESC, e.seq DESC`
@@ -190,9 +190,10 @@ func (s base) searchStored(ctx context.Context, q Query) ([]Hit, error) {
 	where := []string{`e.group_name = ?`, `(e.expires_at IS NULL OR e.expires_at > ?)`}
 	switch {
 	case len(terms) > 0:
-		from, rank, order = `memory_fts JOIN memory_entries e ON e.seq = memory_fts.rowid`, `memory_fts.rank`, `memory_fts.rank, e.seq DESC`
-		where = append([]string{`memory_fts MATCH ?`}, where...)
-		args = append(args, match(terms))
+		var found string
+		from, found, rank = s.byWords()
+		order = rank + `, e.seq DESC`
+		where, args = append([]string{found}, where...), append(args, s.match(terms))
 	case strings.TrimSpace(q.Text) != "": // signs alone, such as an emoji: no word to look up
 		where = append([]string{`instr(e.content, ?) > 0`}, where...)
 		args = append(args, strings.TrimSpace(q.Text))
@@ -246,9 +247,21 @@ func words(text string) []string {
 	return distinct
 }
 
+// byWords is where entries are found by their words, with what the words are asked by and
+// how well an entry has them: less is better, and all are below zero.
+func (s base) byWords() (from, found, rank string) {
+	if s.file != nil {
+		return `memory_fts JOIN memory_entries e ON e.seq = memory_fts.rowid`, `memory_fts MATCH ?1`, `memory_fts.rank`
+	}
+	return `memory_entries e`, `e.words @@ to_tsquery('memory_words', ?1)`, `-ts_rank(e.words, to_tsquery('memory_words', ?1))`
+}
+
 // match asks for any of the words, each quoted so that NEAR, OR and NOT are words too.
-func match(words []string) string {
-	return `"` + strings.Join(words, `" OR "`) + `"`
+func (s base) match(words []string) string {
+	if s.file != nil {
+		return `"` + strings.Join(words, `" OR "`) + `"`
+	}
+	return `'` + strings.Join(words, `' | '`) + `'`
 }
 
 // scale turns bm25 ranks, where less is better and all are below zero, into 0–1.

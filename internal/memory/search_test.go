@@ -355,3 +355,26 @@ func BenchmarkStore(b *testing.B) {
 		})
 	})
 }
+
+// D-42: where there are too many entries to be ranked in memory, the database finds them by its own
+// index: by stems, in any case, with tags, and whatever signs stand between the words.
+func TestTheDatabaseFindsWordsByItself(t *testing.T) {
+	s := fresh(t, newClock())
+	add(t, s, operator, "fact", "The user-agent of build.example.com is Tabby", "http-headers")
+	add(t, s, operator, "fact", "running the builders takes 42 minutes")
+	for text, want := range map[string]string{
+		"agent": "The user-agent of build.example.com is Tabby", "EXAMPLE": "The user-agent of build.example.com is Tabby",
+		"headers": "The user-agent of build.example.com is Tabby", "runs 42": "running the builders takes 42 minutes", "the": "running the builders takes 42 minutes|The user-agent of build.example.com is Tabby",
+		"absent": "", "it's | & ! (tabby)": "The user-agent of build.example.com is Tabby",
+	} {
+		have, err := memory.SearchStored(t.Context(), s, memory.Query{Text: text})
+		if err != nil || contents(have) != want {
+			t.Errorf("%q: have %s, %v", text, contents(have), err)
+		}
+		for _, h := range have {
+			if h.Relevance < 0 || h.Relevance > 1 {
+				t.Errorf("%q: relevance %v", text, h.Relevance)
+			}
+		}
+	}
+}

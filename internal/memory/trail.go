@@ -2,11 +2,12 @@ package memory
 
 import (
 	"context"
-	"database/sql"
+	"encoding/json"
 	"slices"
 	"sync"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/database"
 )
 
 // How one entry derives from another. The trail outlives the entries: through
@@ -22,12 +23,12 @@ const (
 // for each entry that it writes.
 const maxRecalled = 2000
 
-// sessionNode stands in the trail for all that a session was told. No entry has
-// such an id.
-func sessionNode(id nacre.SessionID) string { return "session:" + string(id) }
+// sessionNode stands in the trail for all that a session, as it is called in the tables, was
+// told. No entry has such an id.
+func sessionNode(session string) string { return "session:" + session }
 
 // derive keeps that child derives from parent.
-func derive(ctx context.Context, tx *sql.Tx, child, parent, kind string) error {
+func derive(ctx context.Context, tx database.Session, child, parent, kind string) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO memory_trail(child, parent, kind) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, child, parent, kind)
 	return err
 }
@@ -38,11 +39,11 @@ func (c change) trace(ctx context.Context, id string) error {
 	if c.by.Operator {
 		return nil
 	}
-	if err := derive(ctx, c.tx, id, sessionNode(c.by.Session), trailRecalled); err != nil {
+	if err := derive(ctx, c.tx, id, sessionNode(c.session), trailRecalled); err != nil {
 		return err
 	}
 	_, err := c.tx.ExecContext(ctx, `INSERT INTO memory_trail(child, parent, kind)
-		SELECT ?, id, 'recalled' FROM memory_recalled WHERE session_id = ? LIMIT ?`, id, string(c.by.Session), maxRecalled)
+		SELECT ?, id, 'recalled' FROM memory_recalled WHERE session_id = ? LIMIT ?`, id, c.session, maxRecalled)
 	return err
 }
 
@@ -52,14 +53,14 @@ func (s *Store) Recalled(ctx context.Context, w Writer, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	err := s.file.Write(ctx, func(tx *sql.Tx) error {
-		for _, id := range ids {
-			_, err := tx.ExecContext(ctx, `INSERT INTO memory_recalled(session_id, id) VALUES (?, ?) ON CONFLICT DO NOTHING`, string(w.Session), id)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	err = s.at.Write(ctx, func(tx database.Session) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO memory_recalled(session_id, id) SELECT ?2, value FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`,
+			string(list), s.machine.named(w.Session))
+		return err
 	})
 	if err == nil {
 		s.seen.saw(w, ids)
@@ -70,10 +71,11 @@ func (s *Store) Recalled(ctx context.Context, w Writer, ids []string) error {
 // Heard keeps that a session goes on from an earlier one: what it writes may derive
 // from all that the earlier one was told, was shown and wrote.
 func (s *Store) Heard(ctx context.Context, w Writer, earlier nacre.SessionID) error {
-	return s.file.Write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO memory_trail(child, parent, kind)
+	session, before := s.machine.named(w.Session), s.machine.named(earlier)
+	return s.at.Write(ctx, func(tx database.Session) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO memory_trail(child, parent, kind)
 			SELECT ?1, ?2, 'recalled' UNION SELECT ?1, id, 'recalled' FROM memory_entries WHERE session_id = ?3
-			UNION SELECT ?1, id, 'recalled' FROM memory_recalled WHERE session_id = ?3`, sessionNode(w.Session), sessionNode(earlier), string(earlier))
+			UNION SELECT ?1, id, 'recalled' FROM memory_recalled WHERE session_id = ?3 ON CONFLICT DO NOTHING`, sessionNode(session), sessionNode(before), before)
 		return err
 	})
 }

@@ -9,12 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 	"unicode"
 	"unicode/utf16"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
+	"github.com/nacre-dev/nacre/internal/database"
 )
 
 // Limits of a file to import; what is over them is refused as a whole.
@@ -49,10 +50,10 @@ type Filter struct {
 // List gives entries, the latest first, expired ones too.
 func (s *Store) List(ctx context.Context, f Filter) ([]Entry, error) {
 	if f.Limit < 1 {
-		f.Limit = -1
+		f.Limit = math.MaxInt32
 	}
 	query, args := `SELECT `+columns+`, 0.0 FROM memory_entries e WHERE e.group_name = ? AND (? = '' OR e.session_id = ?) AND (? = '' OR e.type = ?)
-		AND (? OR e.superseded_by IS NULL)`, []any{string(s.group), string(f.Session), string(f.Session), f.Type, f.Type, f.Superseded}
+		AND (? OR e.superseded_by IS NULL)`, []any{string(s.group), s.machine.named(f.Session), s.machine.named(f.Session), f.Type, f.Type, f.Superseded}
 	if f.Waiting {
 		query, args = query+` AND `+waiting, append(args, string(s.group), stamp(s.now()))
 	}
@@ -79,7 +80,7 @@ func (s *Store) Export(ctx context.Context, to io.Writer) (entries int, err erro
 			return i, err
 		}
 	}
-	links, err := linksOf(s.db.QueryContext(ctx, `SELECT l.from_id, l.to_id, l.kind FROM memory_edges l JOIN memory_entries e ON e.id = l.from_id WHERE e.group_name = ? ORDER BY l.created_at, l.from_id, l.to_id`, string(s.group)))
+	links, err := s.linksOf(s.at.Reader().QueryContext(ctx, `SELECT l.from_id, l.to_id, l.kind FROM memory_edges l JOIN memory_entries e ON e.id = l.from_id WHERE e.group_name = ? ORDER BY l.created_at, l.from_id, l.to_id`, string(s.group)))
 	for i := range links {
 		if err := out.write(line{Link: &links[i]}); err != nil {
 			return len(list), err
@@ -111,9 +112,9 @@ func (l lines) write(one line) error {
 	return err
 }
 
-func linksOf(rows *sql.Rows, err error) ([]Link, error) {
+func (s base) linksOf(rows *sql.Rows, err error) ([]Link, error) {
 	if err != nil {
-		return nil, sqlitefile.Classified(err)
+		return nil, s.at.Classified(err)
 	}
 	defer func() { _ = rows.Close() }() // Err below tells
 	links := []Link{}
@@ -124,7 +125,7 @@ func linksOf(rows *sql.Rows, err error) ([]Link, error) {
 		}
 		links = append(links, l)
 	}
-	return links, sqlitefile.Classified(rows.Err())
+	return links, s.at.Classified(rows.Err())
 }
 
 // Import stores what Export wrote: all of it, or nothing. Entries get ids of
@@ -136,7 +137,7 @@ func (s *Store) Import(ctx context.Context, w Writer, from io.Reader) (entries i
 	if err != nil {
 		return 0, err
 	}
-	return len(p.drafts), s.file.Write(ctx, func(tx *sql.Tx) error { return s.change(tx, w).store(ctx, p) })
+	return len(p.drafts), s.at.Write(ctx, func(tx database.Session) error { return s.change(tx, w).store(ctx, p) })
 }
 
 // parsed is an export that was read.

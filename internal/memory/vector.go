@@ -3,15 +3,14 @@ package memory
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/recall"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // Embed gives a vector for each of the texts, all of one length. What looks like a
@@ -176,17 +175,17 @@ func (s *ranking) loadVectors(ctx context.Context) error {
 		s.live.vectors = map[int64]vector{}
 	}
 	s.live.mu.Unlock()
-	query, args := `SELECT seq, scale, vector FROM memory_vectors WHERE model = ?`, []any{s.model}
+	query, args := `SELECT v.seq, v.scale, v.vector FROM memory_vectors v JOIN memory_entries e ON e.seq = v.seq WHERE v.model = ?1 AND +e.group_name = ?2`, []any{s.model, string(s.group)}
 	if !first {
 		list, err := json.Marshal(s.live.withoutVector(embedBatch * embedBatches))
 		if err != nil {
 			return err
 		}
-		query, args = query+` AND seq IN (SELECT value FROM json_each(?))`, append(args, string(list))
+		query, args = query+` AND v.seq IN (SELECT CAST(value AS bigint) FROM json_each(?3))`, append(args, string(list))
 	}
-	rows, err := s.db.QueryContext(ctx, query, args...)
+	rows, err := s.at.Reader().QueryContext(ctx, query, args...)
 	if err != nil {
-		return sqlitefile.Classified(err)
+		return s.at.Classified(err)
 	}
 	defer func() { _ = rows.Close() }() // Err below tells
 	for rows.Next() {
@@ -197,7 +196,7 @@ func (s *ranking) loadVectors(ctx context.Context) error {
 		}
 		s.live.setVector(seq, v)
 	}
-	return sqlitefile.Classified(rows.Err())
+	return s.at.Classified(rows.Err())
 }
 
 func (l *live) setVector(seq int64, v vector) {
@@ -224,7 +223,7 @@ func (s *ranking) embedBatch(ctx context.Context, seqs []int64) error {
 	if err != nil {
 		return err
 	}
-	hits, err := s.entries(ctx, `SELECT `+columns+`, e.seq FROM memory_entries e WHERE e.seq IN (SELECT value FROM json_each(?)) ORDER BY e.seq`, string(list))
+	hits, err := s.entries(ctx, `SELECT `+columns+`, e.seq FROM memory_entries e WHERE e.seq IN (SELECT CAST(value AS bigint) FROM json_each(?)) ORDER BY e.seq`, string(list))
 	if err != nil || len(hits) == 0 {
 		return err
 	}
@@ -237,11 +236,11 @@ func (s *ranking) embedBatch(ctx context.Context, seqs []int64) error {
 	if err != nil {
 		return err
 	}
-	err = s.file.Write(ctx, func(tx *sql.Tx) error {
+	err = s.at.Write(ctx, func(tx database.Session) error {
 		for i, h := range hits {
 			// An entry that was erased meanwhile leaves no vector behind.
-			_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO memory_vectors(seq, model, scale, vector) SELECT seq, ?, ?, ? FROM memory_entries WHERE id = ?`,
-				s.model, vectors[i].scale, vectors[i].bytes, h.ID)
+			_, err := tx.ExecContext(ctx, `INSERT INTO memory_vectors(seq, model, scale, vector) SELECT seq, ?, ?, ? FROM memory_entries WHERE id = ?
+				ON CONFLICT (seq) DO UPDATE SET model = excluded.model, scale = excluded.scale, vector = excluded.vector`, s.model, vectors[i].scale, vectors[i].bytes, h.ID)
 			if err != nil {
 				return err
 			}

@@ -2,12 +2,14 @@ package memory
 
 import (
 	"context"
-	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/database"
 )
 
 // Working is the memory of a sub-agent for its own work (M-56): what it stores is marked
@@ -59,12 +61,16 @@ func checkTags(w Writer, tags []string) error {
 
 // mayChangeOf refuses to a session what it does not see, and to a sub-agent all that is not
 // of its own working memory.
-func (w Working) mayChangeOf(ctx context.Context, tx *sql.Tx, by Writer, id string) error {
+func (w Working) mayChangeOf(ctx context.Context, tx database.Session, by Writer, id string) error {
 	if by.Operator {
 		return nil
 	}
-	tags, err := texts(tx.QueryContext(ctx, `SELECT value FROM json_each((SELECT tags FROM memory_entries WHERE id = ?))`, id))
-	switch {
+	raw, err := scanned[string](tx.QueryRowContext(ctx, `SELECT tags FROM memory_entries WHERE id = ?`, id))
+	if err != nil {
+		return err
+	}
+	var tags []string
+	switch err := json.Unmarshal([]byte(raw), &tags); {
 	case err != nil:
 		return err
 	case !w.sees(tags):
@@ -77,8 +83,8 @@ func (w Working) mayChangeOf(ctx context.Context, tx *sql.Tx, by Writer, id stri
 
 // purgeWorking removes the entries of working memories whose time is over.
 func purgeWorking(ctx context.Context, s *Store) error {
-	return s.file.Write(ctx, func(tx *sql.Tx) error {
-		ids, err := texts(tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE expires_at <= ? AND instr(tags, '"`+workingTag+`') > 0`, stamp(s.now())))
+	return s.at.Write(ctx, func(tx database.Session) error {
+		ids, err := texts(tx.QueryContext(ctx, `SELECT id FROM memory_entries WHERE expires_at <= ? AND instr(tags, '"`+workingTag+`') > 0 AND group_name = ?`, stamp(s.now()), string(s.group)))
 		for _, id := range ids {
 			_, failed := tx.ExecContext(ctx, `UPDATE memory_entries SET superseded_by = NULL WHERE superseded_by = ?`, id)
 			_, gone := tx.ExecContext(ctx, `DELETE FROM memory_entries WHERE id = ?`, id)

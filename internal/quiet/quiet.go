@@ -120,7 +120,11 @@ func LooksOf(inst *installation.Installation, group nacre.Group, lock string, fo
 	v.file(inst.Options.Executable, true)
 	v.file(filepath.Join(paths.Config, "config.toml"), false)
 	v.file(lock, false)
-	v.database(paths.Memory(group))
+	if store := inst.Registry.Store(); store != nil {
+		v.say("store %q", store.Installation()) // whichever machine opens a memory there does what is due
+	} else {
+		v.database(paths.Memory(group))
+	}
 	for _, dir := range folders {
 		v.tree(dir)
 	}

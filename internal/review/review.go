@@ -6,16 +6,11 @@ package review
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/memory"
 	"github.com/nacre-dev/nacre/internal/operator"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // Entry is one thing that is remembered, in an agent's words.
@@ -32,7 +27,7 @@ type Entry struct {
 // List are the latest entries of a group's memory, at most so many: those that wait for a
 // review, or all. A group without a memory has none.
 func List(ctx context.Context, inst *installation.Installation, group nacre.Group, waiting bool, most int) (all []Entry, err error) {
-	if there, err := sqlitefile.Exists(inst.Registry.Paths().Memory(group)); err != nil || !there {
+	if there, err := installation.HasMemory(ctx, inst, group); err != nil || !there {
 		return nil, err
 	}
 	err = with(ctx, inst, group, func(store *memory.Store) error {
@@ -69,23 +64,6 @@ func with(ctx context.Context, inst *installation.Installation, group nacre.Grou
 		return err
 	}
 	return errors.Join(use(store), store.Close())
-}
-
-// Groups are those that have a memory, sorted.
-func Groups(inst *installation.Installation) ([]nacre.Group, error) {
-	file := inst.Registry.Paths().Memory("x")
-	entries, err := os.ReadDir(filepath.Dir(file))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var groups []nacre.Group
-	for _, entry := range entries {
-		name, ok := strings.CutSuffix(entry.Name(), filepath.Ext(file))
-		if group, err := nacre.ParseGroup(name); ok && err == nil {
-			groups = append(groups, group)
-		}
-	}
-	return groups, err
 }
 
 // Decision is what a person says of one entry.

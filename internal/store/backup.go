@@ -21,6 +21,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/store/tables"
 )
 
 const (
@@ -116,8 +117,8 @@ func versionsOf(s database.State) map[string]int {
 // newer refuses tables that this nacre does not know.
 func newer(have map[string]int) error {
 	for name, version := range have {
-		at := slices.IndexFunc(rooms(), func(r room) bool { return r.name == name })
-		if at < 0 || version < 0 || version > len(rooms()[at].migrations) {
+		at := slices.IndexFunc(tables.Rooms(), func(r tables.Room) bool { return r.Name == name })
+		if at < 0 || version < 0 || version > len(tables.Rooms()[at].Migrations) {
 			return fmt.Errorf("[store]: %w (the tables of %.64q are at version %d)", database.ErrNewer, name, version)
 		}
 	}
@@ -153,7 +154,7 @@ func (w *writer) all(ctx context.Context, tx pgx.Tx, c *Copy) error {
 	if err := errors.Join(newer(c.Versions), w.line(c)); err != nil {
 		return err
 	}
-	list, err := tables(ctx, tx)
+	list, err := tablesOf(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -173,8 +174,8 @@ func (w *writer) all(ctx context.Context, tx pgx.Tx, c *Copy) error {
 	return nil
 }
 
-// tables are all that hold what rooms keep.
-func tables(ctx context.Context, tx pgx.Tx) ([]table, error) {
+// tablesOf are all that hold what rooms keep.
+func tablesOf(ctx context.Context, tx pgx.Tx) ([]table, error) {
 	rows, err := tx.Query(ctx, `SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 		WHERE c.relkind = 'r' AND c.relnamespace = to_regnamespace(current_schema()) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 			AND c.relname NOT IN ('nacre_installation', 'nacre_version')
@@ -271,16 +272,19 @@ func Restore(ctx context.Context, inst *installation.Installation, path string) 
 }
 
 func (c Copy) put(ctx context.Context, tx pgx.Tx, from *bufio.Reader) error {
-	if there, err := tables(ctx, tx); err != nil || len(there) > 0 {
+	if there, err := tablesOf(ctx, tx); err != nil || len(there) > 0 {
 		return errors.Join(err, ErrNotEmpty)
 	}
-	for _, r := range rooms() {
-		if err := database.Forward(ctx, tx, r.name, r.migrations[:c.Versions[r.name]]); err != nil {
+	for _, r := range tables.Rooms() {
+		if err := database.Forward(ctx, tx, r.Name, r.Migrations[:c.Versions[r.Name]]); err != nil {
 			return err
 		}
 	}
-	known, err := tables(ctx, tx)
+	known, err := tablesOf(ctx, tx)
 	if err != nil {
+		return err
+	}
+	if err := triggers(ctx, tx, known, "DISABLE"); err != nil { // what they would write is in the copy
 		return err
 	}
 	if _, err := from.ReadSlice('\n'); err != nil { // the head, which was read
@@ -299,13 +303,26 @@ func (c Copy) put(ctx context.Context, tx pgx.Tx, from *bufio.Reader) error {
 			return err
 		}
 	}
+	if err := triggers(ctx, tx, known, "ENABLE"); err != nil {
+		return err
+	}
 	return c.forward(ctx, tx)
+}
+
+// triggers turns the rooms' own ones of some tables on or off.
+func triggers(ctx context.Context, tx pgx.Tx, of []table, how string) error {
+	for _, t := range of {
+		if _, err := tx.Exec(ctx, "ALTER TABLE "+pgx.Identifier{t.Table}.Sanitize()+" "+how+" TRIGGER USER"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // forward brings the tables forward, and ends what nodes held.
 func (c Copy) forward(ctx context.Context, tx pgx.Tx) error {
-	for _, r := range rooms() {
-		if err := database.Forward(ctx, tx, r.name, r.migrations); err != nil {
+	for _, r := range tables.Rooms() {
+		if err := database.Forward(ctx, tx, r.Name, r.Migrations); err != nil {
 			return err
 		}
 	}

@@ -11,39 +11,19 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/database"
 	"github.com/nacre-dev/nacre/internal/inbox"
 	"github.com/nacre-dev/nacre/internal/installation"
-	"github.com/nacre-dev/nacre/internal/ledger"
 	"github.com/nacre-dev/nacre/internal/machines"
-	"github.com/nacre-dev/nacre/internal/model"
-	"github.com/nacre-dev/nacre/internal/node"
-	"github.com/nacre-dev/nacre/internal/rates"
-	"github.com/nacre-dev/nacre/internal/revocation/shared"
-	"github.com/nacre-dev/nacre/internal/schedule"
+	"github.com/nacre-dev/nacre/internal/store/tables"
 )
-
-// room is one that keeps something in the store.
-type room struct {
-	name       string
-	migrations []string
-}
-
-// rooms are all of them, each after those whose tables it needs.
-func rooms() []room {
-	return []room{
-		{"node", node.Migrations()}, {"inbox", inbox.Migrations()}, {"schedule", schedule.Migrations()},
-		{"revocation", shared.Migrations()}, {"approval", approval.Migrations()}, {"ledger", ledger.Migrations()},
-		{"spending", model.Migrations()}, {"rates", rates.Migrations()}, {"machines", machines.Migrations()},
-	}
-}
 
 // ErrNone says that the installation has no store.
 var ErrNone error = &installation.NotReady{
@@ -68,7 +48,7 @@ type Version struct {
 
 // Migrate brings all tables forward, all of them or none, and tells what they were before. This
 // machine then asks to be admitted, the first one holds the installation's key, and what the
-// store lacks of this machine's chains is put in.
+// store lacks of this machine's chains and memories is put in.
 // Whoever uses a table first does the same for its room.
 func Migrate(ctx context.Context, inst *installation.Installation) ([]Version, error) {
 	s, err := of(inst)
@@ -84,8 +64,8 @@ func Migrate(ctx context.Context, inst *installation.Installation) ([]Version, e
 		return nil, err
 	}
 	err = database.Migration(ctx, pool, func(tx pgx.Tx) error {
-		for _, r := range rooms() {
-			if err := database.Forward(ctx, tx, r.name, r.migrations); err != nil {
+		for _, r := range tables.Rooms() {
+			if err := database.Forward(ctx, tx, r.Name, r.Migrations); err != nil {
 				return err
 			}
 		}
@@ -94,12 +74,26 @@ func Migrate(ctx context.Context, inst *installation.Installation) ([]Version, e
 	if err == nil {
 		_, err = machines.Of(inst.Registry, inst.Keys).Bring(ctx)
 	}
+	if err == nil {
+		err = bringMemories(ctx, inst)
+	}
 	return versions(before), err
 }
 
+// bringMemories moves what this machine has in files of its own into the store.
+func bringMemories(ctx context.Context, inst *installation.Installation) error {
+	groups, err := installation.MemoryFiles(inst)
+	for _, group := range groups {
+		if _, failed := installation.BringMemory(ctx, inst, group); failed != nil {
+			err = errors.Join(err, fmt.Errorf("the memory of group %s stays in its file: %w", group, failed))
+		}
+	}
+	return err
+}
+
 func versions(s database.State) (all []Version) {
-	for _, r := range rooms() {
-		all = append(all, Version{r.name, s.Versions[r.name].Tables, len(r.migrations)})
+	for _, r := range tables.Rooms() {
+		all = append(all, Version{r.Name, s.Versions[r.Name].Tables, len(r.Migrations)})
 	}
 	return all
 }
@@ -171,8 +165,8 @@ func (r *Report) problem(format string, args ...any) {
 // count counts the rows of each table, and those that somebody has to look at.
 func (r *Report) count(ctx context.Context, tx pgx.Tx, state database.State) error {
 	made := tableMade()
-	for _, room := range rooms() {
-		for _, m := range room.migrations[:min(state.Versions[room.name].Tables, len(room.migrations))] {
+	for _, room := range tables.Rooms() {
+		for _, m := range room.Migrations[:min(state.Versions[room.Name].Tables, len(room.Migrations))] {
 			for _, found := range made.FindAllStringSubmatch(m, -1) {
 				if err := r.countTable(ctx, tx, found[1]); err != nil {
 					return err

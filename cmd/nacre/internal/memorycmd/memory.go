@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,8 +14,6 @@ import (
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/memory"
-	"github.com/nacre-dev/nacre/internal/registry"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 	"github.com/nacre-dev/nacre/internal/terminal"
 )
 
@@ -55,11 +52,11 @@ func (cmd memoryCommand) withGroup(c *cobra.Command, use func(context.Context, *
 	if err != nil {
 		return err
 	}
-	paths, err := registry.ResolvePaths(cmd.Getenv)
+	there, err := assembly.HasMemory(c.Context(), rt, group)
 	if err != nil {
 		return command.ExitWith(command.ExitNotReady, err)
 	}
-	if there, err := sqlitefile.Exists(paths.Memory(group)); err == nil && !there && c.Name() != "import" {
+	if !there && c.Name() != "import" {
 		return command.ExitWith(command.ExitFailed, fmt.Errorf("group %s has no memory yet", group))
 	}
 	return use(c.Context(), rt, group)
@@ -77,23 +74,7 @@ func (cmd memoryCommand) withMemory(c *cobra.Command, use func(context.Context, 
 }
 
 func (cmd memoryCommand) openMemory(ctx context.Context, rt *assembly.Runtime, group nacre.Group) (*memory.Store, error) {
-	settings, err := rt.MemorySettings()
-	if err != nil {
-		return nil, err
-	}
-	paths, err := registry.ResolvePaths(cmd.Getenv)
-	if err != nil {
-		return nil, command.ExitWith(command.ExitNotReady, err)
-	}
-	store, err := memory.Open(ctx, paths.Memory(group), memory.Options{
-		Group: group, Now: time.Now, Embed: settings.Embed, Model: settings.Model, PurgeAfter: settings.PurgeAfter,
-		BriefEntries: settings.BriefEntries, BriefChars: settings.BriefChars, Warn: func(text string) { cmd.Printer(cmd.Stderr).Line("%s", text) },
-	})
-	var unusable *sqlitefile.UnusableError
-	if errors.As(err, &unusable) {
-		return nil, command.ExitWith(command.ExitNotReady, err)
-	}
-	return store, err
+	return assembly.OpenMemory(ctx, rt, group, func(text string) { cmd.Printer(cmd.Stderr).Line("%s", text) })
 }
 
 func (cmd memoryCommand) listCommand() *cobra.Command {
