@@ -7,7 +7,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: help build fixtures demo demo-cluster k8s kube test-k8s life picture screenshots drawn torture test ci-full check fmt lint tidy deadcode race release bench bench-cluster bench-memory bench-injection fuzz probes clean
+.PHONY: help build fixtures older demo demo-cluster k8s kube test-k8s life picture screenshots drawn torture test ci-full check fmt lint tidy deadcode race release bench bench-cluster bench-memory bench-injection fuzz probes clean
 
 help:    ## show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t12
@@ -41,6 +41,16 @@ FIXTURES := $(addprefix ./cmd/nacre/testdata/,plugins/desk plugins/post plugins/
 fixtures: build ## build what the tests run
 	$(GO) build -ldflags '-s -w' -o $(BIN)/test/ $(FIXTURES)
 
+# The commit of which `make older` builds the nacre that works beside this one in a test: one that is on
+# main, before the tables of the store that came last.
+OLDER := 8ae8c2b
+
+older: ## build the nacre of an earlier commit into bin/older, for the test of two versions on one store
+	rm -rf $(BIN)/older $(BIN)/older.src && mkdir -p $(BIN)/older.src
+	git archive $(OLDER) | tar -x -C $(BIN)/older.src
+	$(MAKE) -C $(BIN)/older.src build BIN=$(abspath $(BIN)/older) VERSION=$(OLDER)
+	rm -rf $(BIN)/older.src
+
 demo: build ## run an agent sealed, attacks included; CONTROL=1 runs the same attacks unsealed, against decoys
 	$(BIN)/nacre demo $(if $(CONTROL),--control)
 
@@ -65,8 +75,8 @@ test: fixtures ## pass the tests at their small sizes; a missing peer is skipped
 	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m -p $(AT_A_TIME) -parallel $(AT_A_TIME) ./...
 	$(GO) test -C examples/embed -vet=off -timeout 10m ./...
 
-ci-full: fixtures ## pass the tests at their large sizes: tens of thousands of files, gigabytes, minutes each
-	NACRE_BUILT=$(abspath $(BIN)) NACRE_SIZE=full $(GOTEST) -count=1 -timeout 60m ./...
+ci-full: fixtures older ## pass the tests at their large sizes: tens of thousands of files, gigabytes, minutes each
+	NACRE_BUILT=$(abspath $(BIN)) NACRE_OLDER=$(abspath $(BIN))/older NACRE_SIZE=full $(GOTEST) -count=1 -timeout 60m ./...
 	$(MAKE) kube
 	NACRE_SIZE=full $(MAKE) test-k8s
 

@@ -320,7 +320,11 @@ func (r *Runtime) Serve(ctx context.Context, o Serve) error {
 		return converse.Attend(ctx, r.inst, v, shared, Asking{}) // its questions wait until somebody decides
 	}
 	o.Cards = cockpit.NewChats(r.inst, func(ctx context.Context) ([]Waiting, error) { return Everything(ctx, r) })
-	return serve.Run(ctx, r.inst, attend, o)
+	carry := func(ctx context.Context, lost operator.KeptRun) (nacre.SessionID, string, error) {
+		report, err := work.Carry(ctx, r.inst, lost, work.Telling{Progress: func(nacre.Step) {}}) // its chain has the records
+		return report.Session, report.Outcome(), err
+	}
+	return serve.Run(ctx, r.inst, attend, carry, o)
 }
 
 // Rest keeps what a program that waits has in memory to what waiting takes, until end is called.

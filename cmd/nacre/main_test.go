@@ -4,6 +4,7 @@ package main_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -162,7 +163,12 @@ type installation struct {
 	t    *testing.T
 	work string
 	env  []string
+	// older is where the programs of an earlier commit are; empty means those that are tested.
+	older string
 }
+
+// tested is the nacre of the installation.
+func (i *installation) tested() string { return filepath.Join(cmp.Or(i.older, bin), "nacre") }
 
 func install(t *testing.T) *installation {
 	t.Helper()
@@ -215,7 +221,7 @@ type running struct {
 
 func (i *installation) begin(args ...string) *running {
 	i.t.Helper()
-	r := &running{Cmd: i.command(filepath.Join(bin, "nacre"), args...)}
+	r := &running{Cmd: i.command(i.tested(), args...)}
 	r.Stdout, r.Stderr = &r.stdout, &r.stderr
 	if err := r.Start(); err != nil {
 		i.t.Fatal(err)

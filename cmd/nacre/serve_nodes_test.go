@@ -80,6 +80,9 @@ func restingCluster(t *testing.T, how string, sessions int, names ...string) *cl
 	for _, name := range names {
 		i, model := served(t, fmt.Sprintf("[store]\nurl_env = \"STORE\"\ninstallation = \"acme\"\n[serve]\nsessions = %d\n[groups.main]\ntools = [\"send_box\"]\n[[route]]\nchannel = \"box\"\nsender = \"ada\"\ngroup = \"main\"\nsession = %q\noperator = true\n", sessions, how),
 			holds("true"), scriptedmodel.Turn{Text: "Done."})
+		if name == "older" {
+			i.older = os.Getenv("NACRE_OLDER")
+		}
 		n := &clusterNode{installation: i, name: name, model: model, wire: testpeer.NewWire(t, address)}
 		i.env = append(i.env, "STORE="+n.wire.Address)
 		c.nodes = append(c.nodes, n)

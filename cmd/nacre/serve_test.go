@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -124,7 +123,7 @@ func (i *installation) serves(name string, args ...string) *serving {
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	s := &serving{running: &running{Cmd: i.command(filepath.Join(bin, "nacre"), append([]string{"serve"}, args...)...)}, said: func() string { return fileText(path) }}
+	s := &serving{running: &running{Cmd: i.command(i.tested(), append([]string{"serve"}, args...)...)}, said: func() string { return fileText(path) }}
 	s.Stdout, s.Stderr = out, out
 	if err := errors.Join(s.Start(), out.Close()); err != nil {
 		i.t.Fatal(err)

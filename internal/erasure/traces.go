@@ -272,6 +272,11 @@ func eraseLeavings(inst *installation.Installation, id nacre.SessionID) error {
 }
 
 func eraseWork(ctx context.Context, inst *installation.Installation, t MemoryTraces) error {
+	for _, id := range t.Checkpoints {
+		if err := operator.ForgetRun(ctx, inst, id); err != nil {
+			return err
+		}
+	}
 	return withWork(ctx, inst, func(client *engine.Client) error {
 		if client == nil {
 			return nil

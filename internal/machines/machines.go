@@ -54,7 +54,7 @@ CREATE TABLE nacre_machine (name text PRIMARY KEY, key bytea NOT NULL UNIQUE, si
 	asked timestamptz NOT NULL DEFAULT clock_timestamp(), certificate bytea)`, `
 CREATE TABLE nacre_chain (machine text REFERENCES nacre_machine, chain text, upto bigint NOT NULL, head bytea NOT NULL, PRIMARY KEY (machine, chain))`, `
 CREATE TABLE nacre_chain_line (machine text, chain text, first bigint, upto bigint NOT NULL, lines bytea NOT NULL, PRIMARY KEY (machine, chain, first),
-	FOREIGN KEY (machine, chain) REFERENCES nacre_chain ON DELETE CASCADE)`, sessions}
+	FOREIGN KEY (machine, chain) REFERENCES nacre_chain ON DELETE CASCADE)`, sessions, runs}
 }
 
 // Machine is this one, with a store that it shares.

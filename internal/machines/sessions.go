@@ -96,9 +96,13 @@ func (s *Sessions) Attend(ctx context.Context, status nacre.SessionStatus) (over
 	if err != nil {
 		return nil, nil, err
 	}
-	_, err = pool.Exec(ctx, `INSERT INTO nacre_session (machine, session, kind, owner, started, holder, state) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (machine, session) DO UPDATE SET kind = excluded.kind, owner = excluded.owner, ended = NULL, holder = excluded.holder, state = excluded.state, outcome = '', claimed = excluded.claimed`,
+	done, err := pool.Exec(ctx, `INSERT INTO nacre_session AS s (machine, session, kind, owner, started, holder, state) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (machine, session) DO UPDATE SET kind = excluded.kind, owner = excluded.owner, ended = NULL, holder = excluded.holder, state = excluded.state, outcome = '', claimed = excluded.claimed
+		WHERE NOT EXISTS (SELECT FROM nacre_run r WHERE r.machine = s.machine AND r.session = s.session AND r.taken <> '')`,
 		name, string(status.ID), status.Kind, string(status.Group), status.Started, holder, string(nacre.SessionRunning))
+	if err == nil && done.RowsAffected() == 0 {
+		err = carriedOn(ctx, pool, name, status.ID)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(told(err), s.leave(ctx, holder))
 	}

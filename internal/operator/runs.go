@@ -120,7 +120,7 @@ func endUnfinished(ctx context.Context, inst *installation.Installation, s regis
 	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
-	return task.End(ctx, inst.Registry.Paths().Engine(), s.Work)
+	return errors.Join(task.End(ctx, inst.Registry.Paths().Engine(), s.Work), ForgetRun(ctx, inst, s.ID))
 }
 
 // Landed gives the commit by which the latest work of a session has landed, whatever became of the

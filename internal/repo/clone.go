@@ -34,17 +34,15 @@ func (p *Project) Clone(ctx context.Context, dir string) (*Clone, error) {
 	if err := disk.Empty(dir); err != nil {
 		return nil, err
 	}
-	if err := ignoreMissing(os.Remove(dir + overEnd)); err != nil { // of an earlier one there
-		return nil, fmt.Errorf("clone: %w", err)
-	}
-	if err := p.checkout(ctx, string(p.Base), dir); err != nil {
-		return nil, fmt.Errorf("clone: %w", err)
-	}
-	if err := p.cloneGitDir(ctx, filepath.Join(dir, ".git")); err != nil {
-		return nil, fmt.Errorf("clone: %w", err)
-	}
-	if err := p.cloneIndex(ctx, filepath.Join(dir, ".git"), dir); err != nil {
-		return nil, fmt.Errorf("clone: %w", err)
+	for _, step := range []func() error{
+		func() error { return ignoreMissing(os.Remove(dir + overEnd)) }, // of an earlier one there
+		func() error { return p.checkout(ctx, string(p.Base), dir) },
+		func() error { return p.cloneGitDir(ctx, filepath.Join(dir, ".git")) },
+		func() error { return p.cloneIndex(ctx, filepath.Join(dir, ".git"), dir) },
+	} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("clone: %w", err)
+		}
 	}
 	return &Clone{Dir: dir, project: p}, nil
 }

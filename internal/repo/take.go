@@ -26,6 +26,13 @@ func Take(ctx context.Context, p *Project, pack io.Reader, most int64) error {
 	return err
 }
 
+// Pack is what the latest snapshot has beyond the base, as [Take] reads it.
+func Pack(ctx context.Context, p *Project) ([]byte, error) {
+	return p.git.Run(ctx, git.Command{
+		GitDir: p.vault.dir, Stdin: lines(snapshotRef, "^"+string(p.Base)), Args: []string{"pack-objects", "--revs", "--stdout", "-q"},
+	})
+}
+
 // CountNew counts the commits that a commit has beyond the known ones. What is no commit
 // that was taken is an error.
 func CountNew(ctx context.Context, p *Project, tip Commit, known []string) (int, error) {

@@ -94,6 +94,8 @@ func Of(e audit.Entry) string {
 		return workSentence(e, d)
 	case nacre.KindChild:
 		return childSentence(e, d)
+	case nacre.KindRunKept:
+		return "How far the run has come is in the store, so that another machine can carry it on."
 	default:
 		return describe(e)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/plugin"
 )
@@ -91,8 +90,8 @@ func (p *posts) free(ctx context.Context, name nacre.PluginName) bool {
 	return got && err == nil
 }
 
-// loseSessions says of sessions whose machine is over that they are lost, until work ends.
-func (h *server) loseSessions(work context.Context, inst *installation.Installation) {
+// loseSessions says of sessions whose machine is over that they are lost, and goes on with their runs, until work ends.
+func (h *server) loseSessions(work context.Context, working *sync.WaitGroup) {
 	if h.posts.node == nil {
 		return
 	}
@@ -103,7 +102,8 @@ func (h *server) loseSessions(work context.Context, inst *installation.Installat
 		case <-work.Done():
 			return
 		case <-look.C:
-			_ = operator.LoseSessions(work, inst) // what fails is done at a later look
+			_ = operator.LoseSessions(work, h.Inst) // what fails is done at a later look
+			h.carryOn(work, working)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/bus"
@@ -67,17 +68,19 @@ type server struct {
 	plugged    chan struct{} // closed when shared is there
 	endpoints  *endpoints.Endpoints
 	posts      posts
+	carry      Carry
+	carried    carried
 }
 
 // Run runs channels, schedules and the event bus until ctx ends, and starts
 // agents for what comes in (D-32 to D-36). At the end no new work is taken, what
 // runs is told to end, and plugins are drained (D-24).
-func Run(ctx context.Context, inst *installation.Installation, attend Attend, o Serve) (err error) {
+func Run(ctx context.Context, inst *installation.Installation, attend Attend, carry Carry, o Serve) (err error) {
 	h, err := openServer(ctx, inst, o)
 	if err != nil {
 		return err
 	}
-	h.attend, h.cards = attend, o.Cards
+	h.attend, h.carry, h.cards = attend, carry, o.Cards
 	outcome := "failed"
 	defer func() { err = errors.Join(err, h.leave(ctx, outcome, o.Warn)) }()
 	// What serves goes on while the end is told of, and ends then.
@@ -103,7 +106,7 @@ func Run(ctx context.Context, inst *installation.Installation, attend Attend, o 
 		}
 	})
 	working.Go(func() { h.keepPosts(work) })
-	working.Go(func() { h.loseSessions(work, inst) })
+	working.Go(func() { h.loseSessions(work, &working) })
 	working.Go(func() { h.mail.TellDropsEveryMinute(work) })
 	if o.Cards != nil {
 		working.Go(func() {
@@ -146,7 +149,7 @@ func openServer(ctx context.Context, inst *installation.Installation, o Serve) (
 		return nil, err
 	}
 	h := &server{Teller: &telling.Teller{Inst: inst}, mail: mail, endpoints: outside, plugged: make(chan struct{})}
-	h.ticks = ticking.New(h.Teller)
+	h.ticks, h.carried.rest = ticking.New(h.Teller), map[string]time.Time{}
 	if h.Session, err = hosting.Holder(ctx, inst, serveKind, "channels, schedules and events", h.reload); err != nil {
 		return nil, err
 	}

@@ -32,6 +32,9 @@ func (m *merger) merge() error {
 		return err
 	}
 	defer leave()
+	if landed, err := m.landedBefore(); landed || err != nil {
+		return err
+	}
 	for attempt := 1; ; attempt++ {
 		if over, err := m.once("-" + strconv.Itoa(attempt)); over || err != nil {
 			return err

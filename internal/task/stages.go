@@ -92,6 +92,9 @@ func (r *run) clone(ctx context.Context) (baseline, error) {
 	if r.spec.Audited != nil {
 		return r.cloneAudited(ctx)
 	}
+	if c := r.spec.Carried; c != nil && c.Base != "" {
+		return r.cloneCarried(ctx, c)
+	}
 	project, err := r.project(ctx, "")
 	if err != nil {
 		return baseline{}, err
@@ -107,7 +110,8 @@ func (r *run) clone(ctx context.Context) (baseline, error) {
 	if err := r.fresh(ctx, project); err != nil {
 		return baseline{}, err
 	}
-	return baseline{string(project.Base), project.Branch}, nil
+	base := baseline{string(project.Base), project.Branch}
+	return base, r.keepAside(ctx, Reached{Base: base.Commit, Branch: base.Branch}, nil)
 }
 
 // fresh makes the agent's clone anew, which no agent has touched then.
@@ -124,7 +128,7 @@ func (r *run) fresh(ctx context.Context, project *repo.Project) error {
 }
 
 // snapshot reads the agent's files back into the host's own git folder.
-func (r *run) snapshot(ctx context.Context, base baseline) (worktree, error) {
+func (r *run) snapshot(ctx context.Context, base baseline, talk conversation) (worktree, error) {
 	project, err := r.project(ctx, base.Commit)
 	if err != nil {
 		return worktree{}, err
@@ -147,6 +151,9 @@ func (r *run) snapshot(ctx context.Context, base baseline) (worktree, error) {
 	listing, err := json.Marshal(work)
 	if len(listing) > maxListing {
 		return worktree{Refused: fmt.Sprintf("%d changed files and %d that are left out: their names are too much to be kept", len(work.Changes), len(work.Left))}, nil
+	}
+	if err == nil {
+		err = r.keepSnapshot(ctx, project, Reached{Base: base.Commit, Branch: base.Branch, Talk: &talk, Work: &work})
 	}
 	return work, err
 }

@@ -58,10 +58,17 @@ type Spec struct {
 	Held Held `json:"held,omitempty"`
 	// Budget is what the work may cost, in millionths of a dollar; 0 leaves it to the config.
 	Budget int64 `json:"budget_microusd,omitempty"`
+	Origin
+	Files
+}
+
+// Origin is where a run comes from, where that is not a person at this machine.
+type Origin struct {
 	// Parent is the session whose agent asked for the work; empty where a person did. Nobody
 	// goes on with it when that has ended (M-69).
 	Parent nacre.SessionID `json:"parent,omitempty"`
-	Files
+	// Carried is how far the work had come on another machine, which is lost; nil where it began here.
+	Carried *Carried `json:"carried,omitempty"`
 }
 
 // Reach is what a person lets a run reach, beyond the config.
@@ -194,6 +201,9 @@ type Kept struct {
 	// Bases is where the bases of commits are that stages are layers over; empty makes
 	// a whole copy for each.
 	Bases string
+	// Aside keeps how far the work came where other machines find it, with the snapshot of the agent's
+	// files; nil keeps it on this machine alone.
+	Aside func(ctx context.Context, at Reached, pack []byte) error
 }
 
 // Workspace is the files that a stage works on.

@@ -49,12 +49,23 @@ func (r *run) attempt(base baseline, try int, failed verification, result *nacre
 	if try > 1 {
 		n = "-" + strconv.Itoa(try)
 	}
-	talk, err := step(r.opening, "converse"+n, func(ctx context.Context) (conversation, error) { return r.converse(ctx, base, failed) })
+	talk, err := step(r.opening, "converse"+n, func(ctx context.Context) (conversation, error) {
+		if c := r.carried(try); c != nil {
+			r.untouched, r.talked = false, true
+			return *c.Talk, nil
+		}
+		return r.converse(ctx, base, failed)
+	})
 	if err != nil {
 		return found, "", err
 	}
 	result.Brain, result.Report = talk.Ended, talk.Report
-	work, err := step(r.opening, "snapshot"+n, func(ctx context.Context) (worktree, error) { return r.snapshot(ctx, base) })
+	work, err := step(r.opening, "snapshot"+n, func(ctx context.Context) (worktree, error) {
+		if c := r.carried(try); c != nil {
+			return *c.Work, nil
+		}
+		return r.snapshot(ctx, base, talk)
+	})
 	if err != nil {
 		return found, "", err
 	}

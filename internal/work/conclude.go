@@ -54,7 +54,7 @@ func reasonOf(err error) string {
 func giveUp(ctx context.Context, s *seal.Session, spec task.Spec, result nacre.RunResult) error {
 	ctx = context.WithoutCancel(ctx)
 	err := errors.Join(decided(ctx, s, spec, result), account(ctx, s, spec, result, 0))
-	return errors.Join(err, task.End(ctx, s.Inst.Registry.Paths().Engine(), s.Work()))
+	return errors.Join(err, task.End(ctx, s.Inst.Registry.Paths().Engine(), s.Work()), operator.ForgetRun(ctx, s.Inst, s.ID()))
 }
 
 // hadLanded says in the result of work that came to no end of its own whether it had landed: the branch is
@@ -70,15 +70,8 @@ func hadLanded(ctx context.Context, s *seal.Session, result *nacre.RunResult) er
 // conclude closes the session and signs what it did. The counts come from the
 // chain, not from what the run says of itself.
 func conclude(ctx context.Context, s *seal.Session, report Report, spec task.Spec) (Report, error) {
-	outcome := "not landed"
-	switch {
-	case report.Landed:
-		outcome = "landed"
-	case report.Delivered:
-		outcome = "delivered"
-	}
-	chains := s.Chains()
-	if err := errors.Join(registry.KeepResult(s.Dir(), report.RunResult), tidy(s, &report, spec.Held), s.Close(ctx, outcome, true)); err != nil {
+	outcome, chains := report.Outcome(), s.Chains()
+	if err := errors.Join(registry.KeepResult(s.Dir(), report.RunResult), tidy(s, &report, spec.Held), operator.ForgetRun(ctx, s.Inst, s.ID()), s.Close(ctx, outcome, true)); err != nil {
 		return report, err
 	}
 	report.Duration = s.Inst.Options.Now().Sub(s.Started)
@@ -106,4 +99,15 @@ func tidy(s *seal.Session, report *Report, held task.Held) error {
 		err = errors.Join(err, registry.Discard(dir))
 	}
 	return err
+}
+
+// Outcome says in a word what became of the run.
+func (r Report) Outcome() string {
+	switch {
+	case r.Landed:
+		return "landed"
+	case r.Delivered:
+		return "delivered"
+	}
+	return "not landed"
 }

@@ -27,13 +27,16 @@ func ready(ctx context.Context, inst *installation.Installation, id nacre.Sessio
 	return agent, status, estimate, err
 }
 
-// narrow has the gateway hold what the run may cost, before anything can call it, and tells what that
-// was estimated from.
-func narrow(s *seal.Session, spec task.Spec, estimate string) error {
+// bind has the gateway hold what the run may cost, before anything can call it, tells what that
+// was estimated from, and keeps the run for other machines.
+func bind(ctx context.Context, s *seal.Session, spec task.Spec, estimate string) error {
 	if estimate != "" {
 		s.Tell(nacre.Step{Kind: nacre.StepStage, Name: "estimate", Text: estimate})
 	}
-	return s.Model.Narrow(spec.Budget)
+	if err := s.Model.Narrow(spec.Budget); err != nil {
+		return err
+	}
+	return keep(ctx, s, spec)
 }
 
 // bound finds what a run may cost, and says from what it was estimated; empty where nothing was. A run
@@ -49,7 +52,7 @@ func bound(ctx context.Context, inst *installation.Installation, id nacre.Sessio
 	}
 	asked, is := taught(*spec)
 	_, going, err := interrupted(inst, id)
-	if err != nil || going || !is || spec.Recording != "" || run.startsNone() {
+	if err != nil || going || run.carried != nil || !is || spec.Recording != "" || run.startsNone() {
 		return "", err
 	}
 	e, err := estimateOf(ctx, inst, asked, spec.Brain, spec.Model)

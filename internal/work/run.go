@@ -91,6 +91,9 @@ type behalf struct {
 	// child is what the run is to its parent, and of what its parent was asked.
 	child *children.Child
 	of    task.Spec
+	// carried is what a machine that is lost was asked for, and packed the snapshot of it.
+	carried *task.Spec
+	packed  []byte
 }
 
 // Assignment makes a run one of the substrate, in a role. The zero value is a plain run.
@@ -197,7 +200,7 @@ func (run Run) request(id nacre.SessionID, group nacre.Group, spec task.Spec, ag
 		ID: id, Group: group, Kind: "run", Title: title(spec.Words()), Project: spec.Project,
 		Mind: seal.Mind{Brain: spec.Brain, Version: status.Version, Model: agent.Name() != brain.ReplayName && !run.startsNone()}, Said: seal.Said{Task: spec.Task}, Ways: seal.Ways{Egress: slices.Concat(spec.Egress, spec.PowerHosts), Powers: spec.Powers}, Asking: run.Asking,
 		Listener: seal.Listener{Tell: run.Progress}, Holding: seal.Holding{Confined: spec.Order != nil}, Kin: family.Kin(),
-		Prepare: func(dir string) error { return keepSpec(dir, spec) },
+		Prepare: func(dir string) error { return errors.Join(task.KeepPack(dir, run.packed), keepSpec(dir, spec)) },
 	}
 }
 
@@ -245,7 +248,7 @@ func Do(ctx context.Context, inst *installation.Installation, run Run) (report R
 			err = errors.Join(err, suspend(ctx, s, spec, err))
 		}
 	}()
-	if err := narrow(s, spec, estimate); err != nil {
+	if err := bind(ctx, s, spec, estimate); err != nil {
 		return report, err
 	}
 	var recorder brain.Recorder
@@ -316,6 +319,9 @@ func reportOf(id nacre.SessionID, spec task.Spec) Report {
 // spec is what the run does: what it was asked now, or what it was asked when
 // it was interrupted.
 func spec(ctx context.Context, inst *installation.Installation, id nacre.SessionID, run Run) (task.Spec, error) {
+	if run.carried != nil {
+		return *run.carried, nil
+	}
 	earlier, going, err := interrupted(inst, id)
 	if err != nil {
 		return task.Spec{}, err
@@ -358,7 +364,7 @@ func spec(ctx context.Context, inst *installation.Installation, id nacre.Session
 		return task.Spec{}, config.Errorf("--held %w", err)
 	}
 	spec := task.Spec{
-		Parent: run.parent(), Held: held, Order: order, Audited: run.audited, Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Reach: task.Reach{Egress: run.Egress, Powers: run.Powers},
+		Origin: task.Origin{Parent: run.parent()}, Held: held, Order: order, Audited: run.audited, Task: run.Task, Project: project, Brain: run.Brain, Model: run.Model, Checks: run.Checks, Reach: task.Reach{Egress: run.Egress, Powers: run.Powers},
 		MaxTurns: run.MaxTurns, Tries: run.Tries, Files: task.Files{Own: own, Dirty: run.Dirty},
 	}
 	if spec.PowerHosts, err = graduation.Hosts(inst, run.Powers); err != nil {
@@ -567,7 +573,7 @@ func work(ctx context.Context, s *seal.Session, run Run, spec task.Spec, family 
 	var last *launch.Program // each conversation launches one
 	var left nacre.RunResult
 	result, err := task.Run(ctx, task.Parts{
-		Session: agent.ForTask(s.Basis), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine(), Bases: bases(ctx, s, spec)}, Starting: task.Starting{Brain: children.Brain(chosen, family), Turn: turn,
+		Session: agent.ForTask(s.Basis), Kept: task.Kept{Engine: s.Inst.Registry.Paths().Engine(), Bases: bases(ctx, s, spec), Aside: aside(s, spec)}, Starting: task.Starting{Brain: children.Brain(chosen, family), Turn: turn,
 			Launch: func(ctx context.Context, l brain.Launch, files task.Workspace) (task.Agent, error) {
 				var err error
 				s.WorksOver(files.Base)
@@ -646,7 +652,7 @@ func readRecording(path string) ([]byte, error) {
 // while it works, as roles, auditors and plugins that see the project do. So does an agent
 // that may try again: not every layer that was written to can be laid a second time.
 func bases(ctx context.Context, s *seal.Session, spec task.Spec) string {
-	if spec.Tries > 1 || spec.Order != nil || spec.Audited != nil || s.Plugins.ShowsProject() {
+	if spec.Tries > 1 || spec.Order != nil || spec.Audited != nil || spec.Carried != nil || s.Plugins.ShowsProject() {
 		return ""
 	}
 	return launch.Bases(ctx, s.Basis)

@@ -36,7 +36,7 @@ func (r Rank) Limit(quota int64) int64 {
 func Of(k nacre.Kind) Rank {
 	switch k {
 	case nacre.KindCallBegin, nacre.KindModelBegin, nacre.KindMergeIntent, nacre.KindApprovalAsk,
-		nacre.KindSessionOpen, nacre.KindSandboxStart, nacre.KindVerify, nacre.KindMemory, nacre.KindPlugin:
+		nacre.KindSessionOpen, nacre.KindSandboxStart, nacre.KindVerify, nacre.KindMemory, nacre.KindPlugin, nacre.KindRunKept:
 		return rankBegin
 	case nacre.KindCallEnd, nacre.KindCallHandler, nacre.KindModelEnd, nacre.KindMergeDone, nacre.KindApprovalReply, nacre.KindApprovalClaim,
 		nacre.KindSessionClose, nacre.KindSandboxExit, nacre.KindOutcome, nacre.KindChainClose, nacre.KindChainOpen:

@@ -1,0 +1,78 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/bus"
+	"github.com/nacre-dev/nacre/internal/operator"
+)
+
+const (
+	// carriedMost is how many runs of lost machines a node carries on at once.
+	carriedMost = 4
+	// carriedRest is for how long a node leaves a run to others that could not go on here.
+	carriedRest = time.Minute
+)
+
+// Carry goes on with a run of a machine that is lost, and tells in which session and what came of it.
+type Carry func(ctx context.Context, lost operator.KeptRun) (session nacre.SessionID, outcome string, err error)
+
+// carried are the runs of lost machines that this node goes on with, or has left to others for a while.
+type carried struct {
+	mu      sync.Mutex
+	running int
+	rest    map[string]time.Time
+}
+
+// takes tells whether this node may try to carry a run on now.
+func (c *carried) takes(name string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running >= carriedMost || now.Before(c.rest[name]) {
+		return false
+	}
+	c.running++
+	c.rest[name] = now.Add(carriedRest)
+	return true
+}
+
+func (c *carried) leaves() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+}
+
+// carryOn begins to go on with the runs of lost machines that nobody goes on with.
+func (h *server) carryOn(work context.Context, working *sync.WaitGroup) {
+	lost, err := operator.LostRuns(work, h.Inst)
+	if err != nil {
+		return // a later look finds them
+	}
+	for _, run := range lost {
+		if !h.carried.takes(run.Name(), h.Inst.Options.Now()) {
+			continue
+		}
+		working.Go(func() {
+			defer h.carried.leaves()
+			h.carryOne(work, run)
+		})
+	}
+}
+
+// carryOne tells what became of a run that this node carries on.
+func (h *server) carryOne(work context.Context, run operator.KeptRun) {
+	session, outcome, err := h.carry(work, run)
+	if errors.Is(err, operator.ErrNotLost) {
+		return // another node was faster
+	}
+	topic := bus.TopicAgentCompleted
+	if err != nil {
+		topic, outcome = bus.TopicAgentError, h.Clean(err.Error())
+		h.Note(work, nacre.Record{Kind: nacre.KindEvent, Topic: topic, Outcome: nacre.OutcomeError, Reason: outcome})
+	}
+	_ = h.Publish(work, topic, run.Group, map[string]any{"session": session, "for": run.Name(), "outcome": outcome}) // its own chain has the record
+}
