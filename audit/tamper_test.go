@@ -61,8 +61,8 @@ func testReceipt(chain, index audit.Head) audit.Receipt {
 	return audit.Receipt{
 		Session: "k3f9", Group: "family", Started: at, Finished: at.Add(time.Minute), TaskDigest: strings.Repeat("0", 64), Outcome: "merged",
 		ReceiptWork: audit.ReceiptWork{Project: "projet é <&>", BaseCommit: "abc", MergeCommit: "def", Brain: "replay", Sandbox: "native", PolicyDigest: strings.Repeat("1", 64)},
-		Verdicts: []audit.ReceiptVerdict{{Check: "go test ./...", Passed: true, Tree: "def"}, {Check: "vet", Detail: "x"}},
-		Cost:     audit.ReceiptCost{MicroUSD: 1234}, Counts: audit.ReceiptCounts{Allowed: 3, Denied: 2},
+		Verdicts:    []audit.ReceiptVerdict{{Check: "go test ./...", Passed: true, Tree: "def"}, {Check: "vet", Detail: "x"}},
+		Cost:        audit.ReceiptCost{MicroUSD: 1234}, Counts: audit.ReceiptCounts{Allowed: 3, Denied: 2},
 		Facts: map[string]string{"leases": "0"}, Heads: audit.ReceiptHeads{Chain: chain, Index: index},
 	}
 }

@@ -245,6 +245,8 @@ func constantSentences() map[string][]string {
 			"A record waits up to {internal/machines.patience:seconds} s",
 			"It moves within {internal/node.Length+internal/node.beat:seconds} s",
 			"another node looks every {internal/node.beat:seconds} s, so within {internal/node.Length+internal/node.beat:seconds} s declares",
+			"beyond the commit that it began from, {internal/task.MaxPack:size} at most", "of more than {internal/memory.maxIndexed:thousands} entries",
+			"says that traces are left after {internal/memory.scrubPatience:seconds} s",
 			"holds a lease of {internal/node.Length:seconds} s", "renews it every {internal/node.beat:seconds} s",
 		},
 		"schedules.md": {

@@ -154,7 +154,7 @@ func TestOldSessionsAreRemoved(t *testing.T) {
 	i.nacre("sessions", "prune", "--keep", "0").want(t, 2, "--keep 0: write 1 or more")
 	i.nacre("sessions", "prune", "--older", "soon").want(t, 2, "30d")
 	i.nacre("sessions", "prune", "--older", "30d").want(t, 0, "0 sessions")
-	i.nacre("sessions", "prune", "--keep", "1", "--dry-run").want(t, 0, "2 sessions", "1 old sessions with work that did not land: left")
+	i.nacre("sessions", "prune", "--keep", "1", "--dry-run").want(t, 0, "2 sessions", "1 old session with work that did not land: left")
 	for try := range 3 { // killed a little later each time
 		i.endedAfter(syscall.SIGKILL, time.Duration(try)*15*time.Millisecond, "sessions", "prune", "--keep", "1")
 	}

@@ -150,9 +150,14 @@ func TestANodeNoticesLostSessionsByItself(t *testing.T) {
 	}
 	_, err := c.pool.Exec(t.Context(), `UPDATE nacre_session SET ended = ended - interval '40 days' WHERE session = 'mine'`)
 	check(t, err)
+	_, err = c.pool.Exec(t.Context(), `INSERT INTO nacre_run SELECT machine, session, 'work', 'task', '', '' FROM nacre_session WHERE session = 'mine'`)
+	check(t, err)
 	one.write("home/.config/nacre/config.toml", storeConfig+"[retention]\nolder = \"30d\"\n")
 	one.nacre("exec", "-q", "--", "true").want(t, 0)
 	if n := c.count(`SELECT count(*) FROM nacre_session WHERE session = 'mine'`); n != 0 {
 		t.Error("what ended long ago at another machine stays in the list")
+	}
+	if n := c.count(`SELECT count(*) FROM nacre_run`); n != 0 {
+		t.Error("what its run was to do stays in the store")
 	}
 }

@@ -201,8 +201,8 @@ func (r *Room) challenge(purpose ...string) []byte {
 	made := make([]byte, nonceSize, nonceSize+momentSize+codeSize)
 	_, _ = rand.Read(made) // never fails
 	now := r.now()
-	made = binary.BigEndian.AppendUint64(made, uint64(now.Sub(r.began)))        //nolint:gosec // asked reads it back as it was
-	made = binary.BigEndian.AppendUint64(made, uint64(now.Round(0).UnixNano())) //nolint:gosec // asked reads it back as it was
+	made = binary.BigEndian.AppendUint64(made, uint64(now.Sub(r.began))) //nolint:gosec // asked reads it back as it was
+	made = binary.BigEndian.AppendUint64(made, uint64(now.Round(0).UnixNano()))
 	return append(made, r.code(made, purpose...)...)
 }
 
@@ -272,10 +272,16 @@ type owner struct {
 	handle []byte
 }
 
-func (o owner) WebAuthnID() []byte          { return o.handle }
-func (o owner) WebAuthnName() string        { return o.name }
+// WebAuthnID is the person's handle.
+func (o owner) WebAuthnID() []byte { return o.handle }
+
+// WebAuthnName is the operator's name.
+func (o owner) WebAuthnName() string { return o.name }
+
+// WebAuthnDisplayName is the same: an operator has one name.
 func (o owner) WebAuthnDisplayName() string { return o.name }
 
+// WebAuthnCredentials are the person's passkeys.
 func (o owner) WebAuthnCredentials() []webauthn.Credential {
 	var all []webauthn.Credential
 	for _, k := range o.keys {

@@ -81,7 +81,7 @@ func (a *authenticator) creates(t *testing.T, asked []byte) []byte {
 	cose := append([]byte{0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21, 0x58, 0x20}, point[1:33]...)
 	cose = append(append(cose, 0x22, 0x58, 0x20), point[33:]...)
 	data := append(a.data(a.made), make([]byte, 16)...)
-	data = append(binary.BigEndian.AppendUint16(data, uint16(len(a.id))), a.id...) //nolint:gosec // it is short
+	data = append(binary.BigEndian.AppendUint16(data, uint16(len(a.id))), a.id...)
 	data = append(data, cose...)
 	object := append([]byte{0xa3, 0x63, 'f', 'm', 't', 0x64, 'n', 'o', 'n', 'e', 0x67, 'a', 't', 't', 'S', 't', 'm', 't', 0xa0, 0x68, 'a', 'u', 't', 'h', 'D', 'a', 't', 'a', 0x58, byte(len(data))}, data...)
 	return a.says(map[string]any{"clientDataJSON": text(a.client("webauthn.create", options.Challenge)), "attestationObject": text(object)})

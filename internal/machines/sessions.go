@@ -208,7 +208,10 @@ func (s *Sessions) remove(ctx context.Context, which string, arg any) error {
 	if err != nil {
 		return err
 	}
-	_, err = pool.Exec(ctx, `DELETE FROM nacre_session s WHERE s.state <> 'running' AND `+which, name, arg)
+	// Of a run of one that nobody took, what others would need goes, too; that somebody did take one stays
+	// known, so that its own machine does not go on with it.
+	_, err = pool.Exec(ctx, `WITH gone AS (DELETE FROM nacre_session s WHERE s.state <> 'running' AND `+which+` RETURNING s.machine, s.session)
+		DELETE FROM nacre_run r USING gone g WHERE r.machine = g.machine AND r.session = g.session AND r.taken = ''`, name, arg)
 	return told(err)
 }
 

@@ -144,14 +144,12 @@ func (c *conn) kill() {
 	}
 }
 
-// send writes a line or lets it wait, and reports whether there was room.
-func (c *conn) send(m plugin.Message) bool {
+// send writes a line or lets it wait. Where there is no room, the handler gets none.
+func (c *conn) send(m plugin.Message) {
 	m.JSONRPC = "2.0"
-	line, err := json.Marshal(m)
-	if err != nil {
-		return false
+	if line, err := json.Marshal(m); err == nil {
+		c.out.put(append(line, '\n'))
 	}
-	return c.out.put(append(line, '\n'))
 }
 
 // asked is a [plugin.Message] to the handler that is written at once: its parameters are not

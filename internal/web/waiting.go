@@ -44,7 +44,7 @@ func (s *Site) front(w http.ResponseWriter, r *http.Request) {
 		s.show(w, http.StatusOK, "sign-in", frame{Title: "Sign in"})
 		return
 	}
-	s.show(w, http.StatusOK, "waiting", s.waiting(r.Context(), token, ""))
+	s.show(w, http.StatusOK, "waiting", s.waiting(r.Context(), token, "")) //nolint:contextcheck // it is the request's own, with whose it is
 }
 
 // waiting is what waits, the question that expires first in front.

@@ -25,7 +25,7 @@ type update struct {
 }
 
 // MarshalJSON writes an update as it came.
-func (u update) MarshalJSON() ([]byte, error) { return u.raw, nil }
+func (u update) MarshalJSON() ([]byte, error) { return u.raw, nil } //nolint:unparam // encoding/json wants the error
 
 // press is a press on a button. Data is the button's id, and nothing else of it is believed.
 type press struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
+	"github.com/nacre-dev/nacre/internal/sentence"
 	"github.com/nacre-dev/nacre/internal/terminal"
 )
 
@@ -270,10 +271,10 @@ func (cmd sessionsCommand) prune(ctx context.Context, rule assembly.PruneRule) e
 		verb = "would go"
 	}
 	if err == nil || len(pruned.Removed) > 0 {
-		p.Field(verb, "%d sessions%s", len(pruned.Removed), namesOf(pruned.Removed))
+		p.Field(verb, "%s%s", sentence.Many(int64(len(pruned.Removed)), "session"), namesOf(pruned.Removed))
 	}
 	if n := len(pruned.Unlanded); n > 0 {
-		p.Field("kept", "%d old sessions with work that did not land%s", n, namesOf(pruned.Unlanded))
+		p.Field("kept", "%s with work that did not land%s", sentence.Many(int64(n), "old session"), namesOf(pruned.Unlanded))
 	}
 	return err
 }
