@@ -1,7 +1,9 @@
 package main_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -136,9 +138,20 @@ func (k *killing) detaches(t *testing.T) {
 		k.kill("logs", "-f", name)
 		k.kill("ps")
 		k.nacre("ps").want(t, 0, name)
-		following := k.begin("attach", name)
+		following := k.command(k.tested(), "attach", name)
+		out, err := following.StdoutPipe()
+		check(t, err)
+		check(t, following.Start())
+		told := bufio.NewReader(out)
+		if line, err := told.ReadString('\n'); !strings.Contains(line, name) {
+			t.Errorf("attach shows %q: %v", line, err)
+		}
 		k.write("p/go", "")
-		finish(t, following).want(t, 7)
+		_, err = io.Copy(io.Discard, told)
+		check(t, err)
+		if code := exitCode(following.Wait()); code != 7 {
+			t.Errorf("attach ends with %d", code)
+		}
 		gone(t, mark)
 	}
 }
