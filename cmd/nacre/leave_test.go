@@ -41,7 +41,7 @@ touch p/go; "$0" agent -q --project p mine; echo "end-$?"; read -r line; echo "l
 func TestWhatFollowsASessionEndsInSilence(t *testing.T) {
 	t.Parallel()
 	i := install(t)
-	begun := i.nacre("exec", "-q", "--detach", "--session", "work", "--", "sleep", "1000")
+	begun := i.nacre("exec", "-q", "--detach", "--session", "work", "--", "sleep", "1000000")
 	if begun.want(t, 0); begun.stdout != "work\n" || begun.stderr != "" {
 		t.Fatalf("have %q and %q", begun.stdout, begun.stderr)
 	}

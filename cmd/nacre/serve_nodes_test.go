@@ -169,6 +169,12 @@ const (
 func (c *cluster) overs(n *clusterNode, reasons ...string) {
 	c.t.Helper()
 	n.now.code = 1
+	said := n.now.said
+	c.t.Cleanup(func() {
+		if c.t.Failed() {
+			c.t.Logf("what %s said last:\n%s", n.name, said())
+		}
+	})
 	until(c.t, n.name+" to learn that it is over", func() bool {
 		return slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(n.now.said(), reason) })
 	})
@@ -295,6 +301,21 @@ func TestNodesCarryOnEachOthersMessages(t *testing.T) {
 		n.nacre("audit", "verify").want(t, 0)
 	}
 	t.Log("\n" + strings.Join(c.table, "\n"))
+}
+
+// X-02: a node that is over says what to do, also where it learns it from a record that it may no
+// longer write, because its own question about its lease is not answered.
+func TestANodeLearnsFromARecordThatItIsOver(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "fresh", 1, "one", "two")
+	one := c.nodes[0]
+	one.wire.Cut()
+	until(t, "one to be declared over", func() bool {
+		return c.count(`SELECT count(*) FROM nacre_node WHERE name = 'one' AND until = '-infinity'`) == 1
+	})
+	one.wire.Mute("SET until = clock_timestamp() + $4")
+	one.nacre("plugin", "reload", "box") // which is recorded, and fails when it is not
+	c.overs(one, isOver)
 }
 
 // waits is until one message waits for its turn, while one agent runs over all nodes.

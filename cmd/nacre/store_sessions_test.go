@@ -1,6 +1,9 @@
 package main_test
 
 import (
+	"bufio"
+	"errors"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -118,6 +121,32 @@ func statements(t *testing.T, folder string) (n int) {
 		}
 	}
 	return n
+}
+
+// a record whose answer is lost with its connection is written again over another one, and the
+// session goes on.
+func TestARecordWhoseAnswerIsLostStopsNothing(t *testing.T) {
+	t.Parallel()
+	c := restingCluster(t, "fresh", 1, "one")
+	one := c.nodes[0]
+	r := one.command(bin+"/nacre", "exec", "-q", "--session", "work", "--", "sh", "-c", "echo ready; read go; curl -s http://refused.example/; echo through")
+	says, err := r.StdoutPipe()
+	check(t, err)
+	tell, err := r.StdinPipe()
+	check(t, err)
+	check(t, r.Start())
+	said := bufio.NewReader(says)
+	line, err := said.ReadString('\n')
+	check(t, err)
+	one.wire.Mute("work.1") // the chain: the statement itself is known to the server by then
+	_, err = io.WriteString(tell, "go\n")
+	check(t, err)
+	eventually(t, "a record to be on its way", one.wire.Muted)
+	one.wire.Heal()
+	rest, err := io.ReadAll(said)
+	check(t, errors.Join(err, r.Wait()))
+	has(t, line+string(rest), "ready\n", "through\n")
+	one.nacre("audit", "verify").want(t, 0)
 }
 
 // a node that serves notices by itself that a session of another machine is lost, records it and says so in the

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -341,7 +342,8 @@ func Classified(err error) error {
 		return fmt.Errorf("the database: %s (%s)", server.Message, server.Code)
 	case errors.Is(err, context.DeadlineExceeded):
 		return ErrSlow
-	case errors.As(err, &connecting), errors.As(err, &network), pgconn.SafeToRetry(err):
+	case errors.As(err, &connecting), errors.As(err, &network), pgconn.SafeToRetry(err),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // it hung up while it was waited for
 		return ErrAway
 	}
 	return err

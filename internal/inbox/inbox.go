@@ -165,6 +165,9 @@ func (b *Box) hold(id string) (release func()) {
 // Over is closed when other nodes carry on what is in the box; that of a folder never is.
 func (b *Box) Over() <-chan struct{} { return b.place.over() }
 
+// IsOver tells of an error that says that other nodes declared this one over.
+func IsOver(err error) bool { return errors.Is(err, node.ErrOver) }
+
 // Node is this process among several that share a database; nil for a box in a folder.
 func (b *Box) Node() *node.Node {
 	if s, ok := b.place.(*shared); ok {

@@ -90,6 +90,15 @@ func (b *Mailbox) Await(ctx context.Context) error {
 	}
 }
 
+// Cause is why serving ends, in words that say what to do then: a node that is over learns it from
+// whatever it writes first.
+func Cause(err error) error {
+	if inbox.IsOver(err) {
+		return errOver
+	}
+	return err
+}
+
 // Rings tells that another node may have left something, until end is called.
 func (b *Mailbox) Rings() (rings <-chan struct{}, end func()) {
 	return b.tell.Inst.Registry.Store().Listen(inbox.Topic)

@@ -128,7 +128,7 @@ func Run(ctx context.Context, inst *installation.Installation, attend Attend, ca
 	}
 	<-work.Done()
 	if cause := context.Cause(work); ctx.Err() == nil && !errors.Is(cause, operator.ErrStopped) {
-		return cause
+		return mailbox.Cause(cause)
 	}
 	outcome = "stopped"
 	return nil

@@ -76,6 +76,18 @@ func (w *Wire) Cut() { w.set(wireState{cut: true}); w.hangUp() }
 // nothing of what it is answered to it.
 func (w *Wire) Mute(word string) { w.set(wireState{mute: []byte(word)}) }
 
+// Muted tells whether a client waits for an answer that [Wire.Mute] keeps from it.
+func (w *Wire) Muted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for l := range w.links {
+		if l.muted.Load() {
+			return true
+		}
+	}
+	return false
+}
+
 // Stall lets nothing pass and hangs up nowhere, as where a cable was pulled.
 func (w *Wire) Stall() { w.set(wireState{still: true}) }
 
