@@ -2,7 +2,9 @@ package provenance_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nacre-dev/nacre"
@@ -114,6 +116,12 @@ func TestWhoWroteWhatTheCallIsAbout(t *testing.T) {
 	silent, again := inbox, inbox
 	silent.senders = nil
 	again.result = `[{"id":"M-1","from":"eve@evil.example"}]`
+	many := inbox
+	var records []string
+	for n := range 4 << 10 {
+		records = append(records, fmt.Sprintf(`{"id":"O-%d","from":"o%d@corp.example"}`, n, n))
+	}
+	many.result = "[" + strings.Join(records, ",") + "]"
 	for name, c := range map[string]struct {
 		results []heard
 		id, to  string
@@ -125,6 +133,7 @@ func TestWhoWroteWhatTheCallIsAbout(t *testing.T) {
 		"whom a text names":       {[]heard{inbox}, "M-1", "mallory@evil.example", ""},
 		"where no tool says so":   {[]heard{silent}, "M-1", "info@dive.example", ""},
 		"one who takes its place": {[]heard{inbox, again}, "M-1", "eve@evil.example", ""},
+		"one who came before it":  {[]heard{again, many, inbox}, "M-1", "eve@evil.example", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wants(t, told("No diving this month, M-1.", c.results...), `{"id":"`+c.id+`","to":"`+c.to+`"}`, answers, c.want)

@@ -184,10 +184,10 @@ func observeRecords(l *Ledger, r Result, p *picker, senders []mint, sentFor bool
 	observePicked(l, r, p.records, sentFor)
 	asked := sentFor || sentForDay(l, r.Arguments) || actWords(l, r.Tool) > 0
 	about := l.minted.about(r.Arguments)
-	spoken := numbered(l, r, p.records)
+	spoken, from := numbered(l, r, p.records), sentBy(senders)
 	for _, of := range p.records {
 		l.minted.observeNumbers(of)
-		l.minted.observeFrom(of, senders)
+		l.minted.observeFrom(of, from[reflect.ValueOf(of.fields).Pointer()])
 		if asked {
 			l.minted.each.addMints(of.mints[:1], name)
 		}
@@ -195,7 +195,7 @@ func observeRecords(l *Ledger, r Result, p *picker, senders []mint, sentFor bool
 		case alone && sentFor || spoken[of] || l.singledOut(p, of):
 			observeNamed(l, name, of)
 			observeSenders(l, name, of, senders)
-			if addresses := addressesOf(of.fields); len(senders) == 0 && len(addresses) == 1 {
+			if addresses := addressesOf(of.fields, nil); len(senders) == 0 && len(addresses) == 1 {
 				l.minted.senders.add(doc(addresses[0]), name)
 			}
 		case alone && about || l.minted.refers(p, of):

@@ -159,16 +159,34 @@ func observeSenders(l *Ledger, name string, of *mintedRecord, found []mint) {
 	}
 }
 
-// observeFrom takes in whom a record says it comes from.
-func (m *minted) observeFrom(of *mintedRecord, senders []mint) {
-	id, same := string(normalise([]byte(of.mints[0]))), reflect.ValueOf(of.fields).Pointer()
-	if len(m.facts.from) == maxRecords { // it comes from nobody, which asks
+// sentBy are the addresses that each record of a result says it comes from. A record is known by
+// where its map is.
+func sentBy(senders []mint) map[uintptr][]string {
+	from := make(map[uintptr][]string)
+	for _, s := range senders {
+		if address := addressOf(s.value); address != "" && s.record != nil {
+			same := reflect.ValueOf(s.record).Pointer()
+			from[same] = append(from[same], address)
+		}
+	}
+	return from
+}
+
+// observeFrom takes in whom a record says it comes from. Two that differ are enough to know that
+// neither counts; of one record too many nobody has written it, which asks.
+func (m *minted) observeFrom(of *mintedRecord, from []string) {
+	id := string(normalise([]byte(of.mints[0])))
+	known, is := m.facts.from[id]
+	if !is && len(m.facts.from) == maxRecords {
 		return
 	}
-	for _, s := range senders {
-		if address := addressOf(s.value); address != "" && s.record != nil && reflect.ValueOf(s.record).Pointer() == same && !slices.Contains(m.facts.from[id], address) {
-			m.facts.from[id] = append(m.facts.from[id], address)
+	for _, address := range from {
+		if len(known) < 2 && !slices.Contains(known, address) {
+			known = append(known, address)
 		}
+	}
+	if len(known) > 0 {
+		m.facts.from[id] = known
 	}
 }
 
@@ -183,16 +201,20 @@ func (m *minted) wrote(v *value, values []value) bool {
 	})
 }
 
-// addressesOf are the different addresses that are all of a field of a record, or of an object in it.
-func addressesOf(fields map[string]any) (found []string) {
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		switch x := fields[key].(type) {
+// addressesOf adds to what was found the different addresses that are all of a field of a record, or
+// of an object in it, until there are two.
+func addressesOf(fields map[string]any, found []string) []string {
+	for _, field := range fields {
+		if len(found) > 1 {
+			break
+		}
+		switch x := field.(type) {
 		case string:
 			if address := addressOf(x); address != "" && address == string(normalise([]byte(x))) && !slices.Contains(found, address) {
 				found = append(found, address)
 			}
 		case map[string]any:
-			found = append(found, addressesOf(x)...)
+			found = addressesOf(x, found)
 		}
 	}
 	return found

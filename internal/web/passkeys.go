@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"net/http"
+	"slices"
 
 	"github.com/nacre-dev/nacre/internal/ceremony"
 	"github.com/nacre-dev/nacre/internal/passkey"
@@ -91,12 +92,10 @@ func (s passkeys) adding(r *http.Request, token string) (ceremony.Adding, error)
 			a.Known = append(a.Known, k.Key)
 		}
 	}
-	for _, name := range owners {
-		if name == a.Name {
-			return a, err
-		}
+	if !slices.Contains(owners, a.Name) {
+		return a, errForm
 	}
-	return a, errForm
+	return a, err
 }
 
 type passkeysPage struct {
