@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -165,5 +166,42 @@ curl -sS "$OPENAI_BASE_URL/responses" -H "authorization: Bearer $OPENAI_API_KEY"
 	}
 	if len(answered) > 0 {
 		t.Errorf("a model was asked: %q", answered)
+	}
+}
+
+// U-02: whoever opens an agent, runs a task or asks doctor where neither a key nor a login is there
+// is told of both, and of what a login that is kept still needs.
+func TestAMissingLoginIsNamed(t *testing.T) {
+	t.Parallel()
+	git, err := exec.LookPath("git") // a native program that says which version it is
+	check(t, err)
+	i := install(t)
+	i.project()
+	i.env = append(i.env, "NACRE_CLAUDE="+git, "NACRE_CODEX="+git)
+	const claude, codex = "export ANTHROPIC_API_KEY=…", "export OPENAI_API_KEY=…"
+	everywhere := func(ofClaude, ofCodex string) {
+		t.Helper()
+		i.nacre("claude", "--project", "p").want(t, 125, claude, ofClaude)
+		i.nacre("codex", "--project", "p").want(t, 125, codex, ofCodex)
+		for brain, want := range map[string][]string{"claude": {claude, ofClaude}, "anthropic": {claude, ofClaude}, "codex": {codex, ofCodex}} {
+			i.nacre("run", "--project", "p", "--brain", brain, "x").want(t, 3, want...)
+		}
+		if have := i.nacre("doctor"); !strings.Contains(have.stdout, ofClaude) || !strings.Contains(have.stdout, ofCodex) {
+			t.Errorf("doctor does not say %q and %q:\n%s", ofClaude, ofCodex, have.stdout)
+		}
+	}
+	everywhere("nacre login claude signs in with your subscription", "nacre login codex signs in with your subscription")
+	for _, vendor := range []string{"claude", "codex"} {
+		check(t, os.Chmod(i.write("home/.local/state/nacre/logins/"+vendor+".json", `{"access_token":"access-secret-1"}`), 0o600))
+	}
+	everywhere(`a login of claude is kept: write login = "subscription" under [model]`, `a login of codex is kept: write login = "subscription" under [model]`)
+	check(t, os.RemoveAll(i.work+"/home/.local/state/nacre/logins"))
+	i.write("home/.config/nacre/config.toml", "[model]\nlogin = \"subscription\"\n")
+	everywhere("nacre login claude signs in; or", "nacre login codex signs in; or")
+	i.write("home/.config/nacre/config.toml", "[model]\nbase_url = \"https://relay.example\"\n")
+	have := i.nacre("claude", "--project", "p")
+	have.want(t, 125, claude)
+	if strings.Contains(have.stderr, "nacre login") { // a login is sent to its vendor only
+		t.Errorf("a login is offered for another place:\n%s", have.stderr)
 	}
 }

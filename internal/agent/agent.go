@@ -35,7 +35,7 @@ func Brains(inst *installation.Installation, named string) brain.Options {
 	return brain.Options{
 		ClaudePath: inst.Options.Getenv("NACRE_CLAUDE"), Path: inst.Options.Getenv("PATH"), Model: named,
 		KeyFrom: anthropic.From, OpenAIFrom: cmp.Or(chat.From, responses.From), Responses: chat.From == "", ResponsesFrom: responses.From,
-		KeyHelp: cmp.Or(anthropic.Help, inst.Config.Model.KeyHelp()), OpenAIHelp: cmp.Or(chat.Help, responses.Help), ResponsesHelp: responses.Help,
+		KeyHelp: anthropic.Help, OpenAIHelp: cmp.Or(chat.Help, responses.Help), ResponsesHelp: responses.Help,
 		CodexPath: inst.Options.Getenv("NACRE_CODEX"), ACP: brain.ACP{Command: acp.Command, Folders: acp.Folders, Env: acp.Env, Mode: acp.Mode},
 	}
 }

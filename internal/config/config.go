@@ -440,17 +440,6 @@ func (m Model) KeySource() string {
 	}
 }
 
-// KeyHelp says how to give the gateway its key.
-func (m Model) KeyHelp() string {
-	if m.Subscribed() {
-		return "nacre login claude signs in; or export " + m.KeySource() + "=…"
-	}
-	if m.KeyFile != "" {
-		return "write the key to " + m.KeyFile + ", which key_file under [model] in config.toml names"
-	}
-	return "export " + m.KeySource() + "=…   or name a file with it: key_file under [model] in config.toml"
-}
-
 // ModelKey reads the key from where the config says it is.
 func (m Model) ModelKey(getenv func(string) string) (nacre.Secret, error) {
 	if m.KeyFile != "" {

@@ -73,7 +73,8 @@ func (m *Meter) Serve() error {
 		return &config.Error{Err: err}
 	}
 	if !slices.ContainsFunc(places, func(p upstream.Place) bool { return !upstream.Lacking(p) }) {
-		return &installation.NotReady{What: "no model key", Next: m.inst.Config.Model.KeyHelp()}
+		anthropic, _, _ := upstream.Keys(m.inst)
+		return &installation.NotReady{What: "no model key", Next: anthropic.Help}
 	}
 	prices, err := upstream.Prices(m.inst, m.inst.Config.Model.Prices)
 	if err != nil {

@@ -83,7 +83,7 @@ func signedIn(inst *installation.Installation, d model.Dialect) (Place, bool) {
 	if !inst.Config.Model.Subscribed() {
 		return Place{}, false
 	}
-	if _, err := os.Lstat(filepath.Join(inst.Registry.Paths().Logins(), vendor+".json")); err != nil {
+	if !kept(inst, vendor) {
 		return Place{}, false
 	}
 	to := &url.URL{Scheme: "https", Host: host}
@@ -95,6 +95,12 @@ func signedIn(inst *installation.Installation, d model.Dialect) (Place, bool) {
 		Upstream: model.Upstream{URL: to, Dialects: []model.Dialect{d}, Unversioned: path != ""},
 		KeyFrom:  "the subscription login of nacre login " + vendor, Vendor: vendor,
 	}, true
+}
+
+// kept tells whether there is a login of a vendor.
+func kept(inst *installation.Installation, vendor string) bool {
+	_, err := os.Lstat(filepath.Join(inst.Registry.Paths().Logins(), vendor+".json"))
+	return err == nil
 }
 
 // placeOf reads what one upstream's entry names.
@@ -173,8 +179,8 @@ func Priced(inst *installation.Installation, name string) (bool, error) {
 type Key struct {
 	// From is where it is from; empty where nobody can be asked in the dialect.
 	From string
-	// Help says how to give the place that the operator named for the dialect its key;
-	// empty where none lacks one.
+	// Help says how to give the gateway what a place for the dialect lacks; empty where none
+	// lacks a key.
 	Help string
 }
 
@@ -185,7 +191,15 @@ func Keys(inst *installation.Installation) (anthropic, chat, responses Key) {
 	if err != nil {
 		return Key{}, Key{}, Key{}
 	}
-	return keyFor(places, model.Anthropic), keyFor(places, model.Chat), keyFor(places, model.Responses)
+	of := func(d model.Dialect, vendor, env string) Key {
+		k := keyFor(places, d)
+		if k.From == "" && k.Help == "" {
+			k.Help = help(inst, vendor, env)
+		}
+		return k
+	}
+	own := inst.Config.Model.KeySource()
+	return of(model.Anthropic, "claude", own), of(model.Chat, "codex", config.DefaultOpenAIKeyEnv), of(model.Responses, "codex", config.DefaultOpenAIKeyEnv)
 }
 
 func keyFor(places []Place, d model.Dialect) (k Key) {
@@ -201,6 +215,27 @@ func keyFor(places []Place, d model.Dialect) (k Key) {
 		}
 	}
 	return k
+}
+
+// help says how to give the gateway the key or the login of a vendor, whose key is looked for
+// in source (U-02).
+func help(inst *installation.Installation, vendor, source string) string {
+	m := inst.Config.Model
+	key, file := "export "+source+"=…", vendor == "claude" && m.KeyFile != ""
+	if file {
+		key = "write the key to " + source + ", which key_file under [model] in config.toml names"
+	}
+	switch {
+	case m.BaseURL != "" && vendor == "claude": // a login is sent to its vendor only
+		return key
+	case m.Subscribed():
+		return "nacre login " + vendor + " signs in; or " + key
+	case kept(inst, vendor):
+		return `a login of ` + vendor + ` is kept: write login = "subscription" under [model] in config.toml once you have read the vendor's terms; or ` + key
+	case vendor == "claude" && !file:
+		key += ", or name a file with it: key_file under [model] in config.toml"
+	}
+	return key + "; or nacre login " + vendor + " signs in with your subscription"
 }
 
 // Check reads what config.toml names of models and sessions read when they need it (F-63).
