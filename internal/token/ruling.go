@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/deadline"
 )
 
 const (
@@ -27,14 +28,15 @@ type Standing struct {
 	// Done is when the one call that it was given for had been carried out; zero where it had not.
 	Done time.Time
 
-	// It holds from since until until: a clock that goes back ends it.
+	// It holds from since until until, by whichever clock is further on: a machine that slept and a clock
+	// that goes back make it no longer.
 	since, until time.Time
 	// left is for how many more calls it stands, where it is counted.
 	counted bool
 	left    int
 }
 
-func (s Standing) holds(now time.Time) bool { return !now.Before(s.since) && now.Before(s.until) }
+func (s Standing) holds(now time.Time) bool { return !now.Before(s.since) && !deadline.Over(now, s.until) }
 
 // Standings are the rulings of one session. The zero value has none. A refusal wins over a consent,
 // and an answer for one call is good for one. It is safe for concurrent use.
@@ -58,7 +60,7 @@ func ScopeOf(r nacre.Ruling) nacre.RulingScope {
 
 // Keep remembers a ruling on a question, from now on for as long as it says.
 func (s *Standings) Keep(key Digest, q nacre.Question, r nacre.Ruling, now time.Time) {
-	if ScopeOf(r) == nacre.ScopeOnce || r.Times < 0 || r.Digest != q.Digest || !now.Before(q.Expires) {
+	if ScopeOf(r) == nacre.ScopeOnce || r.Times < 0 || r.Digest != q.Digest || deadline.Over(now, q.Expires) {
 		return
 	}
 	s.mu.Lock()
@@ -67,7 +69,7 @@ func (s *Standings) Keep(key Digest, q nacre.Question, r nacre.Ruling, now time.
 		s.kept = make(map[Digest]Standing)
 	}
 	for key, old := range s.kept {
-		if !now.Before(old.until) {
+		if deadline.Over(now, old.until) {
 			delete(s.kept, key)
 		}
 	}
