@@ -18,12 +18,12 @@ type class struct {
 
 // addAll takes in docs and what they say in other spellings, except for those
 // that are not to be had from this source.
-func (c *class) addAll(docs []doc, name string, except []string) {
+func (c *class) addAll(docs []doc, name string, except map[string]bool) {
 	name = shorten(name)
 	for _, d := range docs {
 		c.add(d, name)
 		c.addNew(slices.DeleteFunc(append(aliases(d), dateAliases(string(d))...), func(alias doc) bool {
-			return slices.Contains(except, string(alias))
+			return except[string(alias)]
 		}), name)
 	}
 }

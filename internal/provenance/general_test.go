@@ -156,3 +156,36 @@ func TestATopicDescribes(t *testing.T) {
 		t.Run(name, func(t *testing.T) { wants(t, told(c.task, history), `{"id":"`+c.id+`"}`, pins, c.want) })
 	}
 }
+
+// K-29: what an outsider can make as large as they like is read once, however much is declared of
+// it: authors of one record, the fields of wide records, echoes, and errands of the operator's words. A
+// reader that is none would not end before the tests do.
+func TestALargeResultIsReadOnce(t *testing.T) {
+	many := func(n int, of func(i int) string) string {
+		var all []string
+		for i := range n {
+			all = append(all, of(i))
+		}
+		return strings.Join(all, ",")
+	}
+	ids := func(name string, n int) string {
+		return many(n, func(i int) string { return fmt.Sprintf(`"%s-%d"`, name, i) })
+	}
+	const task = "Tell all the guests of Bob Lee: the latest link, the lowest price."
+	for name, h := range map[string]heard{
+		"authors of one record": {mints: []string{"id"}, authors: []string{"by.*"}, result: `{"id":"R-1","by":[` + ids("B", 16<<10) + `],"text":"` + strings.Repeat("http://shop.example/a ", 48<<10) + `"}`},
+		"wide records": {mints: []string{"*.ids.*"}, result: `[{"ids":["R-0"],` + many(64<<10, func(i int) string { return fmt.Sprintf(`"k%d":"R"`, i) }) + `},` +
+			many(63, func(i int) string { return `{"ids":[` + ids(fmt.Sprint("R-", i), 256) + `]}` }) + `]`},
+		"a wide record of numbers": {mints: []string{"*.id"}, result: `[{"id":"R-1",` + many(64<<10, func(i int) string { return fmt.Sprintf(`"price_%d":%d`, i, i) }) + `},{"id":"R-2","price_0":7}]`},
+		"echoes":                   {trusted: true, arguments: `{"q":"Bob Lee","more":[` + many(64, func(i int) string { return fmt.Sprintf(`"1,%d000"`, i) }) + `]}`, result: `[` + many(128<<10, func(i int) string { return fmt.Sprintf(`"%d,0"`, i) }) + `]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h.tool = "list_guests"
+			if h.arguments == "" {
+				h.arguments = `{"q":"Bob Lee"}`
+			}
+			told(task, h)
+		})
+	}
+	told(strings.Repeat("say ", 128<<10) + strings.Repeat("let ", 128<<10))
+}

@@ -34,7 +34,7 @@ func (l *lists) observe(record map[string]any) {
 // observeColumns takes in what stands in the same field of all records of a result: their
 // addresses, or what the system minted.
 func (l *lists) observeColumns(records []*mintedRecord, profile *class) {
-	if len(records) < leastItems || len(records) > maxListed {
+	if len(records) < leastItems || len(records) > maxListed || len(records[0].fields) > maxFields {
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(records[0].fields)) {

@@ -154,10 +154,13 @@ func (l *Ledger) ObserveMinted(r Result) {
 	minted := len(p.found)
 	p.pickAll(value, r.Authors)
 	p.count()
+	linked := make(map[uintptr]bool) // a record may have as many authors as there is room for
 	for _, m := range p.found[minted:] {
-		if m.record != nil && (sentFor || l.points(doc(normalise([]byte(m.value))))) {
-			l.minted.observeLinks(r.Source.Name, m.record)
+		if m.record == nil || linked[placeOf(m.record)] || !sentFor && !l.points(doc(normalise([]byte(m.value)))) {
+			continue
 		}
+		linked[placeOf(m.record)] = true
+		l.minted.observeLinks(r.Source.Name, m.record)
 	}
 	for _, m := range p.found {
 		l.minted.all.addAll(read([]byte(m.value)), r.Source.Name, nil)
@@ -170,7 +173,7 @@ func (l *Ledger) ObserveMinted(r Result) {
 // observeRecords takes in which records of a result the operator has named, described or
 // asked for, and which belong to one that they named.
 func observeRecords(l *Ledger, r Result, p *picker, senders []mint, sentFor bool) {
-	name := r.Source.Name
+	name, from := r.Source.Name, sentBy(senders)
 	for _, of := range slices.Concat(l.wishes.spoken.describes(p.records), l.wishes.spoken.called(p.records)) {
 		l.minted.described.addMints(of.mints, name)
 		l.minted.observeSaid(of)
@@ -179,22 +182,22 @@ func observeRecords(l *Ledger, r Result, p *picker, senders []mint, sentFor bool
 		l.minted.lists.observeColumns(p.records, &l.profile)
 	}
 	if of := l.wishes.spoken.asks(p.records); of != nil {
-		observeSenders(l, name, of, senders)
+		observeSenders(l, name, from[placeOf(of.fields)])
 	}
 	observePicked(l, r, p.records, sentFor)
 	asked := sentFor || sentForDay(l, r.Arguments) || actWords(l, r.Tool) > 0
 	about := l.minted.about(r.Arguments)
-	spoken, from := numbered(l, r, p.records), sentBy(senders)
+	spoken := numbered(l, r, p.records)
 	for _, of := range p.records {
 		l.minted.observeNumbers(of)
-		l.minted.observeFrom(of, from[reflect.ValueOf(of.fields).Pointer()])
+		l.minted.observeFrom(of, from[placeOf(of.fields)])
 		if asked {
 			l.minted.each.addMints(of.mints[:1], name)
 		}
 		switch alone := len(p.records) == 1; {
 		case alone && sentFor || spoken[of] || l.singledOut(p, of):
 			observeNamed(l, name, of)
-			observeSenders(l, name, of, senders)
+			observeSenders(l, name, from[placeOf(of.fields)])
 			if addresses := addressesOf(of.fields, nil); len(senders) == 0 && len(addresses) == 1 {
 				l.minted.senders.add(doc(addresses[0]), name)
 			}
@@ -400,6 +403,9 @@ func (p *picker) pick(v any, path []string, record map[string]any) {
 	}
 }
 
+// placeOf is by what a record is known: where its map is.
+func placeOf(record map[string]any) uintptr { return reflect.ValueOf(record).Pointer() }
+
 // count puts the minted values to their records, and says how often each text stands
 // in each field.
 func (p *picker) count() {
@@ -409,7 +415,7 @@ func (p *picker) count() {
 		if m.record == nil {
 			continue
 		}
-		same := reflect.ValueOf(m.record).Pointer()
+		same := placeOf(m.record)
 		if of := at[same]; of != nil {
 			of.mints = append(of.mints, m.value)
 			continue

@@ -3,7 +3,6 @@ package provenance
 import (
 	"bytes"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -147,26 +146,18 @@ func isCalled(l *Ledger, address string) bool {
 }
 
 // observeSenders takes in who a record that the operator named says it comes from.
-func observeSenders(l *Ledger, name string, of *mintedRecord, found []mint) {
-	same := reflect.ValueOf(of.fields).Pointer()
-	for _, m := range found {
-		if m.record == nil || reflect.ValueOf(m.record).Pointer() != same {
-			continue
-		}
-		if address := addressOf(m.value); address != "" {
-			l.minted.senders.add(doc(address), name)
-		}
+func observeSenders(l *Ledger, name string, from []string) {
+	for _, address := range from {
+		l.minted.senders.add(doc(address), name)
 	}
 }
 
-// sentBy are the addresses that each record of a result says it comes from. A record is known by
-// where its map is.
+// sentBy are the addresses that each record of a result says it comes from.
 func sentBy(senders []mint) map[uintptr][]string {
 	from := make(map[uintptr][]string)
 	for _, s := range senders {
 		if address := addressOf(s.value); address != "" && s.record != nil {
-			same := reflect.ValueOf(s.record).Pointer()
-			from[same] = append(from[same], address)
+			from[placeOf(s.record)] = append(from[placeOf(s.record)], address)
 		}
 	}
 	return from

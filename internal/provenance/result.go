@@ -2,6 +2,7 @@ package provenance
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
@@ -43,11 +44,16 @@ func (l *Ledger) ObserveUnvouched(source nacre.Source, arguments, result []byte)
 		l.classOf(source.Provenance).addAll(docs, source.Name, nil)
 		return
 	}
-	trusted, echoes := l.sift(docs, spellings(own))
+	known := spellings(own)
+	trusted, echoes := l.sift(docs, known)
 	if len(own) > maxEchoes {
 		trusted, echoes = nil, docs
 	}
-	l.classOf(source.Provenance).addAll(trusted, source.Name, spellings(own))
+	except := make(map[string]bool)
+	for _, s := range known {
+		except[s] = true
+	}
+	l.classOf(source.Provenance).addAll(trusted, source.Name, except)
 	l.classOf(nacre.SeenUntrusted).addAll(echoes, source.Name, nil)
 }
 
@@ -100,6 +106,11 @@ func (l *Ledger) backed(d doc) bool {
 
 // sift parts the texts of a result from what in them the agent had said.
 func (l *Ledger) sift(docs []doc, said []string) (trusted, echoes []doc) {
+	var whole []byte // of many short docs, none is looked through for what is in no other
+	for _, d := range docs {
+		whole = append(append(whole, d...), endOfDoc)
+	}
+	said = slices.DeleteFunc(slices.Clone(said), func(s string) bool { return !bytes.Contains(whole, []byte(s)) })
 	for _, d := range docs {
 		if d[0] == jsonKind[0] {
 			// The whole may hold what the agent said.

@@ -11,7 +11,7 @@ import (
 const (
 	maxSpoken  = 1 << 10
 	maxNumbers = 1 << 10
-	// maxParts is in how many parts of sentences a word is heard.
+	// maxParts is in how many parts of sentences a word is heard, and how many nouns a number has.
 	maxParts = 16
 	// maxStory is the longest text in which what somebody wrote about is looked for, in bytes.
 	maxStory = 1 << 10
@@ -19,6 +19,8 @@ const (
 	minPrefix = 2
 	// minName is the shortest name, in bytes, maxNamed how many words one with its title has.
 	minName, maxNamed = 2, 2
+	// maxReach is how many words behind "write" stands the "to" that says to whom.
+	maxReach = 64
 )
 
 // spoken is how the operator's words name things and people.
@@ -194,7 +196,7 @@ func (s *spoken) number(noun, word string) string {
 		return noun
 	case !isNumbering(number):
 		return stem(word)
-	case noun != "" && (len(s.numbers) < maxNumbers || s.numbers[number] != nil) && !slices.Contains(s.numbers[number], noun):
+	case noun != "" && (len(s.numbers) < maxNumbers || s.numbers[number] != nil) && len(s.numbers[number]) < maxParts && !slices.Contains(s.numbers[number], noun):
 		s.numbers[number] = append(s.numbers[number], noun)
 	}
 	return noun
@@ -213,9 +215,9 @@ func addresses(word, next string, rest []string) bool {
 	case "tell", "ask", "inform", "notify", "warn", "remind":
 		return next != "me" && next != "us"
 	case "let":
-		return next != "me" && next != "us" && slices.Contains(rest, "know")
+		return next != "me" && next != "us" && slices.Contains(rest[:min(len(rest), maxReach)], "know")
 	case "write", "say":
-		return slices.Contains(rest, "to")
+		return slices.Contains(rest[:min(len(rest), maxReach)], "to")
 	}
 	return false
 }

@@ -33,7 +33,7 @@ func superlativeOf(tokens []token, i int) (s superlative, is bool) {
 
 // of finds the one record of several that comes first or last in every field that is compared.
 func (s superlative) of(records []*mintedRecord) (only *mintedRecord) {
-	if len(records) < 2 {
+	if len(records) < 2 || len(records[0].fields) > maxFields {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(records[0].fields)) {
