@@ -137,7 +137,7 @@ func (r *Runtime) CheckAuditor(ctx context.Context, id nacre.SessionID, run Run)
 // started, and no plugin.
 func (r *Runtime) Doctor(ctx context.Context, turns bool) []Finding {
 	others := doctor.Others{Upstreams: upstream.Check, Plugins: pluginadmin.CheckPlugins, Try: pluginadmin.TryPlugins, Credentials: leasing.Check, Erase: erasure.FinishErasures}
-	return slices.Concat(doctor.Examine(ctx, r.inst, others, turns), checkLogins(r), []Finding{leftover.CheckRoom(ctx, r.inst)}, store.Check(ctx, r.inst), scheduling.Check(ctx, r.inst))
+	return slices.Concat(doctor.Examine(ctx, r.inst, others, turns), checkLogins(r), []Finding{leftover.CheckRoom(ctx, r.inst, doctor.IsShort(r.inst))}, store.Check(ctx, r.inst), scheduling.Check(ctx, r.inst))
 }
 
 // Prove plays escapes, egress bypasses, planted files and broken installations against

@@ -4,7 +4,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -33,9 +33,12 @@ Each is tried once more where nothing holds it, where it must get through. It re
 harms nothing but decoys of its own, reaches no network, and takes about a minute. Exit
 4 when one gets through, or proves nothing; 3 when no sandbox starts.
 
---fix repairs what can be repaired without a loss, and asks before each: what sessions
-left open that were killed, and old sessions that take too much room. Everything is tried
-again then. A broken chain of records is never repaired: nacre audit verify tells where.`,
+--fix repairs what can be repaired without a loss, and asks before each: what killed
+sessions left open, old sessions that take too much room (any, where the disk is full), a
+plugin that collides with another, the brain of config.toml that is not installed, a clock
+that is behind. Everything is tried again then. A broken chain of records is never
+repaired: it is kept as it is, and a new one begun. --yes answers for what nacre made
+itself; everything else wants a person at a terminal.`,
 		Example: "  nacre doctor\n  nacre doctor --no-turns   # start no brain and no plugin\n  nacre doctor --fix        # repair what can be repaired, after asking\n  nacre doctor --live       # ask plugins whether their credentials work\n" +
 			"  nacre doctor --prove --project .",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -72,15 +75,16 @@ func (n nacre) doctor(ctx context.Context, how examination) error {
 	if how.fix && !how.yes && !n.env.CanAsk() {
 		return command.Usage("--fix asks at a terminal: add --yes to repair without asking")
 	}
-	findings := n.examine(ctx, rt, how)
+	findings, failed := n.examine(ctx, rt, how), false
 	if how.fix {
-		repaired, err := n.repair(ctx, findings, how.yes)
+		repaired, left, err := n.repair(ctx, findings, how.yes)
 		if err != nil {
 			return err
 		}
 		if repaired {
 			findings = n.examine(ctx, rt, how)
 		}
+		failed = left
 	}
 	if n.env.JSON {
 		if err := n.env.PrintJSON(findings); err != nil {
@@ -89,10 +93,8 @@ func (n nacre) doctor(ctx context.Context, how examination) error {
 	} else {
 		n.printFindings(findings)
 	}
-	for _, f := range findings {
-		if f.Status == "fail" {
-			return command.Exit(command.ExitDoctor)
-		}
+	if failed || slices.ContainsFunc(findings, func(f assembly.Finding) bool { return f.Status == "fail" }) {
+		return command.Exit(command.ExitDoctor)
 	}
 	return nil
 }
@@ -109,30 +111,36 @@ func (n nacre) examine(ctx context.Context, rt *assembly.Runtime, how examinatio
 }
 
 // repair does what the findings offer and a person agrees to, and tells of each on the
-// standard error: the standard output is the findings'.
-func (n nacre) repair(ctx context.Context, findings []assembly.Finding, yes bool) (changed bool, err error) {
+// standard error: the standard output is the findings'. One that fails keeps no other from being tried.
+func (n nacre) repair(ctx context.Context, findings []assembly.Finding, yes bool) (changed, failed bool, err error) {
 	p := n.env.Printer(n.env.Stderr)
 	for _, f := range findings {
-		if f.Repair == nil {
+		if f.Repair == nil || f.Moot != nil && f.Moot() {
 			continue
 		}
 		p.Mark("warn", f.Name, f.Text)
+		if f.Choice && yes {
+			p.Mark("look", f.Name, "not repaired, because a person has to choose it at a terminal, without --yes: "+f.Offer)
+			continue
+		}
 		if !yes {
 			agreed, err := n.env.Agrees(ctx, n.env.Stderr, "         "+f.Offer+"? [y/N] ")
 			if err != nil {
-				return changed, err
+				return changed, failed, err
 			}
 			if !agreed {
 				continue
 			}
 		}
 		if err := f.Repair(ctx, func(text string) { p.Mark("look", f.Name, text) }); err != nil {
-			return changed, fmt.Errorf("%s: %w", f.Name, err)
+			p.Mark("denied", f.Name, "not repaired: "+err.Error())
+			failed = true
+			continue
 		}
 		p.Mark("ok", f.Name, "repaired: "+f.Offer)
 		changed = true
 	}
-	return changed, nil
+	return changed, failed, nil
 }
 
 func (n nacre) printFindings(findings []assembly.Finding) {

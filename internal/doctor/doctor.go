@@ -144,7 +144,11 @@ func checkBrain(ctx context.Context, inst *installation.Installation) []installa
 			findings = append(findings, installation.Finding{Name: "brain", Status: "ok", Text: strings.TrimSpace(b.Name() + " " + status.Version + " " + keyFrom(status)), Fix: ""})
 			continue
 		}
-		findings = append(findings, installation.Finding{Name: "brain", Status: "warn", Text: b.Name() + ": " + status.Why, Fix: status.Next})
+		unready := installation.Finding{Name: "brain", Status: "warn", Text: b.Name() + ": " + status.Why, Fix: status.Next}
+		if b.Name() == inst.Config.Brain.Name && !status.Installed {
+			unready = installed(unready)
+		}
+		findings = append(findings, unready)
 	}
 	return findings
 }
@@ -245,7 +249,7 @@ func checkAudit(inst *installation.Installation) []installation.Finding {
 		return []installation.Finding{{Name: "audit", Status: "fail", Text: err.Error(), Fix: fmt.Sprintf("session %s was killed: the next nacre run or exec seals what it left, and so does nacre doctor --fix", killed[0])}}
 	}
 	if err != nil {
-		return []installation.Finding{{Name: "audit", Status: "fail", Text: err.Error(), Fix: "nacre audit verify shows which chain, and where"}}
+		return []installation.Finding{setAside(inst, installation.Finding{Name: "audit", Status: "fail", Text: err.Error(), Fix: "nacre audit verify shows which chain, and where"}, err)}
 	}
 	findings := []installation.Finding{{Name: "audit", Status: "ok", Text: fmt.Sprintf("%d chains, %d records, links and signed heads verified", len(reports), records), Fix: ""}}
 	if unknown > 0 {
@@ -258,16 +262,27 @@ func checkAudit(inst *installation.Installation) []installation.Finding {
 }
 
 func checkDisk(_ context.Context, inst *installation.Installation) []installation.Finding {
-	var stat syscall.Statfs_t
 	dir := inst.Registry.Paths().State
-	if err := syscall.Statfs(dir, &stat); err != nil {
+	free, err := freeAt(dir)
+	if err != nil {
 		return []installation.Finding{{Name: "disk", Status: "fail", Text: err.Error(), Fix: ""}}
 	}
-	free := int64(stat.Bavail) * stat.Bsize //nolint:gosec // blocks of a disk are fewer than 1<<63
 	if free < minimumFree {
 		return []installation.Finding{{Name: "disk", Status: "fail", Text: fmt.Sprintf("%d MiB left at %s", free>>20, dir), Fix: "make room: a run wants 512 MiB"}}
 	}
 	return []installation.Finding{{Name: "disk", Status: "ok", Text: fmt.Sprintf("%d GiB free at %s", free>>30, dir), Fix: ""}}
+}
+
+func freeAt(dir string) (int64, error) {
+	var stat syscall.Statfs_t
+	err := syscall.Statfs(dir, &stat)
+	return int64(stat.Bavail) * stat.Bsize, err //nolint:gosec // blocks of a disk are fewer than 1<<63
+}
+
+// IsShort reports that the disk of the state has less room than a run wants.
+func IsShort(inst *installation.Installation) bool {
+	free, err := freeAt(inst.Registry.Paths().State)
+	return err == nil && free < minimumFree
 }
 
 // checkClock looks whether a session of before began after now: then the clock is behind, or was
@@ -276,10 +291,10 @@ func checkClock(inst *installation.Installation) []installation.Finding {
 	latest, _, err := inst.Registry.Page(0, 1) // what cannot be read is told with the sessions
 	if err == nil && len(latest) == 1 {
 		if ahead := latest[0].Started.Sub(inst.Options.Now()); ahead > clockDrift {
-			return []installation.Finding{{
+			return []installation.Finding{synchronised(installation.Finding{
 				Name: "clock", Status: "warn", Text: fmt.Sprintf("session %s began %v from now: this machine's clock is behind, or was ahead then", latest[0].ID, ahead.Round(time.Second)),
 				Fix: "set the clock: approvals, grants and leases end by it",
-			}}
+			})}
 		}
 	}
 	return []installation.Finding{{Name: "clock", Status: "ok", Text: "no session began later than now"}}

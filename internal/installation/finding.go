@@ -19,6 +19,10 @@ type Finding struct {
 	Offer string `json:"offer,omitempty"`
 	// Repair does what is offered; tell is told what a person has to know of it.
 	Repair func(ctx context.Context, tell func(text string)) error `json:"-"`
+	// Choice says that a person has to choose the repair at a terminal: --yes leaves it.
+	Choice bool `json:"choice,omitempty"`
+	// Moot reports that a repair that came before made this one needless; nil never is.
+	Moot func() bool `json:"-"`
 }
 
 // Unread says that what config.toml names cannot be read.

@@ -17,12 +17,12 @@ const (
 )
 
 // CheckRoom looks for old sessions that take much room (M-60). Such with work that did not
-// land are none of them.
-func CheckRoom(ctx context.Context, inst *installation.Installation) installation.Finding {
-	return checkRoom(ctx, inst, muchRoom)
-}
-
-func checkRoom(ctx context.Context, inst *installation.Installation, much int64) installation.Finding {
+// land are none of them. Where the disk is short of room, any are too many.
+func CheckRoom(ctx context.Context, inst *installation.Installation, short bool) installation.Finding {
+	much := int64(muchRoom)
+	if short {
+		much = 1
+	}
 	rule := Rule{Older: oldAge, Keep: newest, Dry: true}
 	if kept := inst.Config.Retention; kept.IsSet() {
 		age, err := kept.Age()

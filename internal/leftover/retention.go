@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -87,6 +88,11 @@ func Prune(ctx context.Context, inst *installation.Installation, rule Rule) (Pru
 		default:
 			if !rule.Dry {
 				err := remove(ctx, inst, s.ID, func(operator.Killed) {})
+				if errors.Is(err, syscall.ENOSPC) && !s.Finished.IsZero() {
+					if err = empty(inst, s.ID); err == nil { // what goes makes room for the mark that it is gone
+						err = remove(ctx, inst, s.ID, func(operator.Killed) {})
+					}
+				}
 				if errors.Is(err, registry.ErrHeld) || errors.Is(err, errUnlanded) {
 					continue // it was taken up meanwhile
 				}
@@ -189,6 +195,19 @@ func remove(ctx context.Context, inst *installation.Installation, id nacre.Sessi
 	})
 	if err != nil {
 		return err
+	}
+	return wipe(held.Dir())
+}
+
+// empty takes the files of a session that came to its end, before anything says that it is removed.
+func empty(inst *installation.Installation, id nacre.SessionID) (err error) {
+	held, err := inst.Registry.Adopt(id)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, held.Release()) }()
+	if isUnfinished(held) || task.IsLeft(held.Dir()) {
+		return errUnlanded
 	}
 	return wipe(held.Dir())
 }

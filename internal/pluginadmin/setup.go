@@ -184,7 +184,7 @@ func CheckPlugins(ctx context.Context, inst *installation.Installation) []instal
 	var findings []installation.Finding
 	for _, f := range found {
 		if err := unfit(inst, f); err != nil {
-			findings = append(findings, installation.Finding{Name: "plugins", Status: "fail", Text: string(f.Name) + ": " + err.Error(), Fix: "mend or remove " + f.Dir})
+			findings = append(findings, setAside(inst, f, installation.Finding{Name: "plugins", Status: "fail", Text: string(f.Name) + ": " + err.Error(), Fix: "mend or remove " + f.Dir}))
 			continue
 		}
 		names = append(names, string(f.Name))
@@ -192,6 +192,30 @@ func CheckPlugins(ctx context.Context, inst *installation.Installation) []instal
 	}
 	findings = append(findings, checkAccessNames(inst, found)...)
 	return append(findings, installation.Finding{Name: "plugins", Status: "ok", Text: fmt.Sprintf("%d found: %s", len(names), strings.Join(names, ", ")), Fix: ""})
+}
+
+// setAside offers to take a plugin out of the way of what it collides with: its folder is kept beside those
+// of the plugins. A person chooses which of two. What was installed goes with nacre plugin remove, and what
+// came with nacre stays.
+func setAside(inst *installation.Installation, f pluginhost.Found, finding installation.Finding) installation.Finding {
+	var collides *pluginhost.Collision
+	info, err := os.Lstat(f.Dir)
+	if !errors.As(f.Err, &collides) || filepath.Dir(f.Dir) == access.BuiltIn(inst) || err != nil || !info.IsDir() {
+		return finding
+	}
+	away := filepath.Join(filepath.Dir(filepath.Dir(f.Dir)), "plugins.aside", string(f.Name)+"-"+inst.Options.Now().UTC().Format("20060102T150405"))
+	finding.Choice, finding.Offer = true, "set plugin "+string(f.Name)+" aside: its folder is kept as "+away
+	finding.Moot = func() bool {
+		found, err := access.Plugins(inst)
+		return err == nil && !slices.ContainsFunc(found, func(now pluginhost.Found) bool { return now.Dir == f.Dir && unfit(inst, now) != nil })
+	}
+	finding.Repair = func(context.Context, func(string)) error {
+		if err := os.MkdirAll(filepath.Dir(away), 0o700); err != nil {
+			return err
+		}
+		return os.Rename(f.Dir, away)
+	}
+	return finding
 }
 
 // checkPlugin tells what a plugin wants that nobody confirmed, and tries to read
