@@ -39,9 +39,10 @@ type Doorway struct {
 	ctx    context.Context //nolint:containedctx // of an opening and what it starts: the session's own, until it is closed
 	cancel context.CancelFunc
 
-	mu    sync.Mutex
-	ended bool
-	err   error
+	mu     sync.Mutex
+	ended  bool
+	err    error
+	taints []string // of what is told once it is open
 }
 
 // New is the door of a session, which opens what calls reach by what it is given, if that is not
@@ -84,10 +85,27 @@ func (d *Doorway) Open() error {
 		return errEnded
 	}
 	d.err = d.open(d.ctx)
+	for _, by := range d.taints {
+		if d.err == nil {
+			d.err = d.kernel().Taint(d.on.Key(), by)
+		}
+	}
 	if d.err != nil && d.ctx.Err() == nil {
 		d.on.Fail(d.err)
 	}
 	d.done.Store(d.err == nil)
+	return d.err
+}
+
+// Taint says that the agent begins with what an outsider may have written, which by names. Where
+// what calls reach is not open, the kernel is told before anything is asked of it.
+func (d *Doorway) Taint(by string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.done.Load() {
+		return d.kernel().Taint(d.on.Key(), by)
+	}
+	d.taints = append(d.taints, by)
 	return d.err
 }
 

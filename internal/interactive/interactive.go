@@ -89,7 +89,7 @@ func (p Program) Open(ctx context.Context, s *seal.Session, project string) (Ins
 	}
 	opening, err := p.agent.Open(brain.Terminal{
 		Args: p.Args, SessionToken: s.Model.Token, Model: s.Inst.Config.Model.Name, Prompts: p.Prompts, Theme: choices[p.choice()],
-		System: agent.Brief(ctx, s.Basis, s.Memory, s.Recall), Skills: skills(s),
+		System: brief(ctx, s), Skills: skills(s),
 		Search: slices.Contains(s.Inst.Config.VendorTools(s.Group()), "web_search"),
 	})
 	if err != nil {
@@ -111,6 +111,14 @@ func (p Program) Open(ctx context.Context, s *seal.Session, project string) (Ins
 		Argv: opening.Argv, Env: opening.Env, Mounts: slices.Concat(homeMounts, opening.Mounts, files),
 		Ended: func() error { return p.keep(context.WithoutCancel(ctx), kept, begun) },
 	}, nil
+}
+
+// brief is what memory tells the agent before it starts. One that rests is known to tell nothing.
+func brief(ctx context.Context, s *seal.Session) string {
+	if !s.Door().Reaches() {
+		return ""
+	}
+	return agent.Brief(ctx, s.Basis, s.Memory, s.Recall)
 }
 
 // LaySkills lays the skills of an open session for a command, which is told by the
@@ -156,7 +164,7 @@ func taint(s *seal.Session, kept *home.Home, kinds []home.Kind) error {
 	if err != nil || !left {
 		return err
 	}
-	return s.Kernel.Taint(s.Key(), "what agents left in the home of this project")
+	return s.Door().Taint("what agents left in the home of this project")
 }
 
 // choice names what is kept of the program's looks.

@@ -56,6 +56,8 @@ const (
 type State struct {
 	Looks string    `json:"looks"`
 	Until time.Time `json:"until"`
+	// Silent says that the memory tells an agent nothing before it starts.
+	Silent bool `json:"silent,omitempty"`
 }
 
 // quietFile keeps what is quiet, by group.
@@ -78,14 +80,15 @@ func readQuiet(inst *installation.Installation) map[nacre.Group]State {
 	return known
 }
 
-// Is tells whether what looks so was quiet.
-func Is(inst *installation.Installation, group nacre.Group, looks string) bool {
+// Is tells whether what looks so was quiet, and for a session that briefs its agent also silent.
+func Is(inst *installation.Installation, group nacre.Group, looks string, briefs bool) bool {
 	if looks == "" {
 		return false
 	}
 	known := readQuiet(inst)[group]
 	left := known.Until.Sub(inst.Options.Now())
-	return known.Looks == looks && left > 0 && left <= Longest // more is left where the clock was set back
+	return known.Looks == looks && left > 0 && left <= Longest && // more is left where the clock was set back
+		(!briefs || known.Silent)
 }
 
 // Keep remembers that what looks so is quiet. Where that cannot be kept it is

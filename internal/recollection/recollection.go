@@ -47,8 +47,9 @@ func (r *Recollection) look() string {
 	return quiet.LooksOf(r.on.Inst, r.group, access.LockFile(r.on.Inst), access.Folders(r.on.Inst))
 }
 
-// Quiet tells whether nothing of what a call can reach needs to be opened before one comes.
-func (r *Recollection) Quiet() bool { return quiet.Is(r.on.Inst, r.group, r.looks) }
+// Quiet tells whether nothing of what a call can reach needs to be opened before one comes, nor
+// for what an agent is told before it starts, where the session briefs one.
+func (r *Recollection) Quiet(briefs bool) bool { return quiet.Is(r.on.Inst, r.group, r.looks, briefs) }
 
 // Remember opens the memory beside the session. Nothing of either is used before
 // both are open: no memory, no run (M-01, D-45).
@@ -118,7 +119,10 @@ func (r *Recollection) rest(ctx context.Context) {
 	if most := r.on.Inst.Options.Now().Add(quiet.Longest); until.After(most) {
 		until = most
 	}
-	r.rests = quiet.State{Looks: r.looks, Until: until}
+	brief, err := r.Memory.Brief(ctx, false)
+	// Other machines write to a store, which looks the same then.
+	silent := err == nil && len(brief.Entries) == 0 && r.on.Inst.Registry.Store() == nil
+	r.rests = quiet.State{Looks: r.looks, Until: until, Silent: silent}
 }
 
 // Keep keeps that, once the memory is closed, where everything looks as it did before

@@ -36,10 +36,6 @@ type Setting struct {
 func Settings(ctx context.Context, dir string) ([]Setting, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	g, err := git.Find(ctx, "")
-	if err != nil {
-		return nil, err
-	}
 	found, err := discover(dir)
 	if err != nil {
 		return nil, err
@@ -51,7 +47,7 @@ func Settings(ctx context.Context, dir string) ([]Setting, error) {
 		}
 	}
 	c.Args = append(c.Args, "config", "--list", "-z", "--show-scope")
-	out, err := g.Run(ctx, c)
+	out, err := git.Once(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -65,8 +65,8 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 	}
 	s.door = doorway.New(on, req.Kin, s.openLate, s.Opened)
 	s.questions = asking.NewQuestions(req.Asking)
-	s.Recollection = recollection.New(on, req.Group, req.Kin.Working(), req.Kind == "exec" && req.Shared == nil)
-	later := s.Quiet()
+	s.Recollection = recollection.New(on, req.Group, req.Kin.Working(), (req.Kind == "exec" || req.Kind == "agent") && req.Shared == nil)
+	later := s.Quiet(req.Model)
 	plugins := hosting.Finder(inst, req.Group)
 	if later {
 		plugins = nil
@@ -201,6 +201,10 @@ func (s *Session) overhear(body []byte) {
 		project = nacre.SeenTrusted
 	}
 	s.Watch.SeenInModel(body)
+	if err := s.door.Open(); err != nil { // who opens it has told what is wrong
+		s.Stop(err)
+		return
+	}
 	if err := s.Kernel.ObserveModelRequest(s.Key(), body, project); err != nil {
 		s.Stop(err) // what cannot be followed must not go on
 	}

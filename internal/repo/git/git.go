@@ -8,6 +8,7 @@ package git
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +16,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -117,6 +121,59 @@ func Find(ctx context.Context, path string) (*Program, error) {
 			g.Version[0], g.Version[1], oldestGit()[0], oldestGit()[1])
 	}
 	return g, nil
+}
+
+// Once is [Find] and one run of what is found, for a caller who runs no other: git tells its
+// version beside its answer, which saves the process that would be asked for it. A git that does
+// not tell it so is asked.
+func Once(ctx context.Context, c Command) ([]byte, error) {
+	if out, err := once(ctx, c); err == nil {
+		return out, nil
+	}
+	g, err := Find(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return g.Run(ctx, c)
+}
+
+func once(ctx context.Context, c Command) ([]byte, error) {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		return nil, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("git", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	told := os.NewFile(uintptr(fd), "git's trace") //nolint:gosec // a descriptor is not negative
+	defer func() { _ = told.Close() }()            // it is in memory
+	g := &Program{path: path}
+	c.Env = append(slices.Clip(c.Env), "GIT_TRACE2_EVENT=3")
+	cmd, complaint, cancel := g.Prepare(ctx, c)
+	defer cancel()
+	out := &Capped{limit: maxOutput, strict: true}
+	cmd.Stdout, cmd.ExtraFiles = out, []*os.File{told}
+	if err := Explain(ctx, c, complaint, cmd.Run()); err != nil {
+		return nil, err
+	}
+	var first struct {
+		Event string `json:"event"`
+		Exe   string `json:"exe"`
+	}
+	if err := json.NewDecoder(io.NewSectionReader(told, 0, maxStderr)).Decode(&first); err != nil {
+		return nil, err
+	}
+	if g.Version, err = ParseVersion("git " + first.Event + " " + first.Exe); err != nil {
+		return nil, err
+	}
+	if !g.atLeast(oldestGit()) {
+		return nil, errors.New("too old")
+	}
+	return out.Bytes(), nil
 }
 
 // ParseVersion reads what git says of its version.
