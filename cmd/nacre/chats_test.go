@@ -90,7 +90,7 @@ func chatServices() map[string]chatService {
 		"telegram": {
 			func() chatFake { return telegramFake{&bot{next: 500}} },
 			func(i *installation, address string) string {
-				return fmt.Sprintf("[access.telegram]\nhosts = [\"api.example.com:80/http\"]\n[access.telegram.credentials]\ntoken = { value_file = %q }\n[egress.pin]\n\"api.example.com:80\" = %q\n[plugins.telegram]\napi = \"http://api.example.com\"\n", i.write("token", botToken), address)
+				return fmt.Sprintf("[access.telegram]\nhosts = [\"api.example.com:80/http\"]\n[access.telegram.credentials]\ntoken = { value_file = %q }\n[egress.pin]\n\"api.example.com:80\" = %q\n[plugins.telegram]\napi = \"http://api.example.com\"\n", i.write("telegram.token", botToken), address)
 			}, users{"42", "43", "42"},
 		},
 		"slack": {
@@ -105,7 +105,7 @@ func chatServices() map[string]chatService {
 		"discord": {
 			func() chatFake { return newGateway() },
 			func(i *installation, address string) string {
-				return discordConfig(address) + fmt.Sprintf("[access.discord.credentials]\ntoken = { value_file = %q }\n", i.write("token", discordBot))
+				return discordConfig(address) + fmt.Sprintf("[access.discord.credentials]\ntoken = { value_file = %q }\n", i.write("discord.token", discordBot))
 			}, users{"42", "43", "42000"},
 		},
 	}

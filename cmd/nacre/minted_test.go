@@ -102,7 +102,18 @@ func (v *mintingVault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // minting is an installation whose sessions get a token of a Vault for example.com.
 func minting(t *testing.T) (*installation, *mintingVault) {
 	t.Helper()
-	v := &mintingVault{}
+	i := install(t)
+	v, pinned, credential := i.minted()
+	i.write("home/.config/nacre/config.toml", "[egress]\nallow = [\"example.com:443\"]\npin = { "+pinned+" }\n\n"+credential)
+	return i, v
+}
+
+// minted starts a Vault and the host that its tokens open, and says where the host is and what the
+// credential's part of a config is.
+func (i *installation) minted() (v *mintingVault, pinned, credential string) {
+	t := i.t
+	t.Helper()
+	v = &mintingVault{}
 	api := httptest.NewServer(v)
 	t.Cleanup(api.Close)
 	host := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -116,14 +127,9 @@ func minting(t *testing.T) (*installation, *mintingVault) {
 		_, _ = io.WriteString(w, "it works\n")
 	}))
 	t.Cleanup(host.Close)
-	i := install(t)
 	ca := i.certificateOf(host)
 	root := i.write("root", mintRoot)
-	i.write("home/.config/nacre/config.toml", fmt.Sprintf(`[egress]
-allow = ["example.com:443"]
-pin = { "example.com:443" = %q }
-
-[[credential]]
+	return v, fmt.Sprintf("\"example.com:443\" = %q", host.Listener.Addr().String()), fmt.Sprintf(`[[credential]]
 name = "vault"
 host = "example.com:443"
 paths = ["/v1/"]
@@ -136,8 +142,7 @@ ca_file = %q
 kind = "vault"
 url = %q
 policies = ["deploy"]
-`, host.Listener.Addr().String(), root, ca, api.URL))
-	return i, v
+`, root, ca, api.URL)
 }
 
 // M-32, M-33: what is minted for a session is shown to its host alone, dies with the session,
