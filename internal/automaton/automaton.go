@@ -8,16 +8,18 @@ import "slices"
 // Corasick, 1975), ASCII letters in either case.
 type Machine struct {
 	// next holds, for each state, the state after each class of byte. A state is
-	// where its row begins, and has the bit Ends where a keyword ends in it.
+	// where its row begins, and has the bit ends where a keyword ends in it.
 	next  []uint32
 	class [256]uint8
 	width int
+	// longest is how long the longest keyword is.
+	longest int
 	// hits are the keywords that end in each state.
 	hits [][]Hit
 }
 
-// Ends marks the states in which a keyword ends.
-const Ends = 1 << 31
+// ends marks the states in which a keyword ends.
+const ends = 1 << 31
 
 // Hit is a keyword, by its number, and how long it is.
 type Hit struct {
@@ -27,15 +29,15 @@ type Hit struct {
 
 // Step is the state after b.
 func (a *Machine) Step(state uint32, b byte) uint32 {
-	return a.next[state&^Ends+uint32(a.class[b])]
+	return a.next[state&^ends+uint32(a.class[b])]
 }
 
 // Found are the keywords that end in a state.
 func (a *Machine) Found(state uint32) []Hit {
-	if state&Ends == 0 {
+	if state&ends == 0 {
 		return nil
 	}
-	return a.hits[int(state&^Ends)/a.width]
+	return a.hits[int(state&^ends)/a.width]
 }
 
 // New takes keywords in lower case.
@@ -57,6 +59,7 @@ func (a *Machine) classes(words []string) (letters int) {
 	a.width = 1
 	for _, word := range words {
 		letters += len(word)
+		a.longest = max(a.longest, len(word))
 		for i := range len(word) {
 			b := word[i]
 			if a.class[b] != 0 {
@@ -108,10 +111,10 @@ func (a *Machine) link() {
 			if state == 0 { // one letter has no shorter suffix
 				suffix = 0
 			}
-			fallback[at] = suffix &^ Ends
+			fallback[at] = suffix &^ ends
 			a.hits[at] = slices.Concat(a.hits[at], a.Found(suffix))
 			if len(a.hits[at]) > 0 {
-				row[c] |= Ends
+				row[c] |= ends
 			}
 			queue = append(queue, child)
 		}

@@ -149,7 +149,7 @@ func equals(s string, i int) escape {
 		return escape{2 + strings.IndexByte(rest, '\n'), hidden, true}
 	}
 	r, ok := hexRune(s, i+1, 2)
-	if !ok || !shown(r) || r > 0x7f || strings.ContainsAny(s[i+1:i+3], "abcdef") {
+	if !ok || !shown(r) || r > 0x7f || s[i+1] >= 'a' || s[i+2] >= 'a' { // which are digits and letters to F
 		return escape{}
 	}
 	again := i+3 < len(s) && s[i+3] == '='

@@ -4,6 +4,8 @@ import (
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nacre-dev/nacre/internal/octets"
 )
 
 // layer is a text with its escapes undone, and where each stretch of it came
@@ -29,12 +31,11 @@ const (
 	spellings
 )
 
-// signs are the bytes with which an escape begins.
-var signs = func() (t [spellings][256]bool) {
+// signs are the bytes with which one of escapes begins.
+var signs = func() (t [256]bool) {
 	for _, b := range []byte("%\\&\x00\x1b\"'`\xC2\xCD\xE1\xE2\xE3\xEF\xF0\xF3") {
-		t[escapes][b] = true
+		t[b] = true
 	}
-	t[quotedPrintable]['='] = true
 	return t
 }()
 
@@ -74,7 +75,6 @@ type escape struct {
 
 // next is the first escape from i on, or one of size 0 at the end.
 func (p spelling) next(s string, i int) (int, escape) {
-	table := &signs[p]
 	for ; i < len(s); i++ {
 		if p == quotedPrintable {
 			skip := strings.IndexByte(s[i:], '=')
@@ -84,18 +84,32 @@ func (p spelling) next(s string, i int) (int, escape) {
 			if i += skip; i+1 < len(s) && !soft[s[i+1]] { // an assignment
 				continue
 			}
-		} else {
-			for !table[s[i]] { // most of a text is passed here
-				if i++; i == len(s) {
-					return i, escape{}
-				}
-			}
+		} else if i = nextSign(s, i); i == len(s) {
+			break
 		}
 		if e := p.at(s, i); e.size > 0 {
 			return i, e
 		}
 	}
 	return len(s), escape{}
+}
+
+// nextSign is where the first sign from i on stands; most of a text is passed here.
+func nextSign(s string, i int) int {
+	for ; i < len(s); i++ {
+		for i+octets.Size <= len(s) {
+			found := octets.Escaping(octets.Load(s[i:]))
+			if found != 0 {
+				i += octets.First(found)
+				break
+			}
+			i += octets.Size
+		}
+		if i < len(s) && signs[s[i]] {
+			return i
+		}
+	}
+	return len(s)
 }
 
 // nextLoud is where the first loud escape from i on stands and ends, or -1.

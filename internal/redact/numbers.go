@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre/internal/checksum"
+	"github.com/nacre-dev/nacre/internal/octets"
 )
 
 // numbers finds what is known by its digits: cards, social security numbers,
@@ -14,7 +15,15 @@ func (h *hunt) numbers() {
 	}
 	var n number
 	for i := 0; i < len(h.text); i++ {
-		if !isDigit(h.text[i]) {
+		for i+octets.Size <= len(h.text) {
+			found := octets.Figure(octets.Load(h.text[i:]))
+			if found != 0 {
+				i += octets.First(found)
+				break
+			}
+			i += octets.Size
+		}
+		if i == len(h.text) || !isDigit(h.text[i]) {
 			continue
 		}
 		if stop, none := h.noNumber(i); none {
@@ -38,8 +47,8 @@ func (r *reading) noNumber(i int) (stop int, none bool) {
 	if before == '.' || before == '_' || isLetter(before) && !isUpper(before) {
 		return stop - 1, true
 	}
-	after := r.byteAt(stop)
-	alone := after != ' ' && after != '-' && after != '.' && after != ')'
+	after, next := r.byteAt(stop), r.byteAt(stop+1)
+	alone := after != ' ' && after != '-' && after != '.' && after != ')' || !isDigit(next) && (after != ')' || next != ' ')
 	return stop, alone && stop-i < minNumber && !isUpper(before)
 }
 

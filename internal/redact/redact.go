@@ -256,19 +256,14 @@ func whole(s string, f span) span {
 
 // walk checks every keyword that is found in the text.
 func (e *Engine) walk(h *hunt) {
-	state, words := uint32(0), e.words()
 	skip := 0 // what stands before it was redacted
-	for i := 0; i < len(h.text); i++ {
-		state = words.Step(state, h.text[i])
-		if state < automaton.Ends {
-			continue
-		}
-		for _, hit := range words.Found(state) {
-			start := i + 1 - int(hit.Length)
+	e.words().Walk(h.text, func(end int, words []automaton.Hit) int {
+		for _, hit := range words {
+			start := end - int(hit.Length)
 			if start < skip {
 				continue
 			}
-			if f, ok := e.keywords[hit.Word].check(h, start, i+1); ok {
+			if f, ok := e.keywords[hit.Word].check(h, start, end); ok {
 				h.found = append(h.found, f)
 				skip = max(skip, f.end)
 				if e.keywords[hit.Word].how == byAt {
@@ -276,10 +271,8 @@ func (e *Engine) walk(h *hunt) {
 				}
 			}
 		}
-		if skip > i+1 {
-			i, state = skip-1, 0
-		}
-	}
+		return skip
+	})
 }
 
 // merged sorts spans and joins those that touch or overlap.

@@ -2,8 +2,9 @@ package redact
 
 import (
 	"encoding/json"
-	"math/bits"
 	"unicode/utf8"
+
+	"github.com/nacre-dev/nacre/internal/octets"
 )
 
 // scan reads a string and returns what it says.
@@ -13,12 +14,13 @@ func (w *walker) scan() (string, bool) {
 	}
 	start, escaped, ascii := w.at, false, true
 	at, text := w.at, w.text
-	for at+wordSize <= len(text) {
-		if ends := ends8(text[at : at+wordSize]); ends != 0 {
-			at += bits.TrailingZeros64(ends) / 8
+	for at+octets.Size <= len(text) {
+		found := octets.Quoting(octets.Load(text[at:]))
+		if found != 0 {
+			at += octets.First(found)
 			break
 		}
-		at += wordSize
+		at += octets.Size
 	}
 	for at < len(text) && text[at] != '"' && text[at] != '\\' && text[at] >= ' ' && text[at] < utf8.RuneSelf {
 		at++
@@ -47,20 +49,6 @@ func (w *walker) scan() (string, bool) {
 	}
 	w.bad = true
 	return "", false
-}
-
-// wordSize is how many bytes are looked at together.
-const wordSize = 8
-
-// ends8 has its lowest bit in the first of eight bytes that is a quote, a backslash, a
-// control character or not ASCII, or is 0: the usual trick of looking for zero bytes.
-func ends8(s string) uint64 {
-	_ = s[7]
-	v := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	quote, slash := v^(ones*'"'), v^(ones*'\\')
-	return (v | (v - ones*' ') | (quote - ones) | (slash - ones)) & highs
 }
 
 func (w *walker) said(s string, escaped, ascii bool) (string, bool) {

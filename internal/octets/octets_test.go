@@ -1,0 +1,53 @@
+package octets_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/octets"
+)
+
+func TestTheFirstOfEightBytesIsTheOneThatLookingAtEachFinds(t *testing.T) {
+	t.Parallel()
+	quoting := func(b byte) bool { return b < ' ' || b >= 0x80 || b == '"' || b == '\\' }
+	for _, test := range []struct {
+		name string
+		fast func(uint64) uint64
+		is   func(byte) bool
+	}{
+		{"quoting", octets.Quoting, quoting},
+		{"escaping", octets.Escaping, func(b byte) bool { return quoting(b) || strings.IndexByte("$%&'`", b) >= 0 }},
+		{"figure", octets.Figure, func(b byte) bool { return b >= '0' && b <= '?' }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(1, 2))
+			check := func(s string) {
+				want := 0
+				for want < octets.Size && !test.is(s[want]) {
+					want++
+				}
+				if have := octets.First(test.fast(octets.Load(s))); have != want {
+					t.Fatalf("%q: %d, want %d", s, have, want)
+				}
+			}
+			for a := range 256 {
+				for b := range 256 {
+					check("aaa" + string([]byte{byte(a), byte(b)}) + "zzzz")
+					check(string([]byte{byte(a), byte(b)}) + "   ~   ")
+				}
+			}
+			for range 20_000 {
+				var s [octets.Size]byte
+				for i := range s {
+					s[i] = byte(r.IntN(256))
+					if r.IntN(4) > 0 {
+						s[i] = byte(' ' + r.IntN(96))
+					}
+				}
+				check(string(s[:]))
+			}
+		})
+	}
+}
