@@ -77,6 +77,32 @@ func AdmitMachine(ctx context.Context, r *Runtime, name string) (StoreMachine, e
 	return m.Admit(ctx, name)
 }
 
+// RetireMachine takes the chains of a machine that is gone for good out of the store, and tells how many records
+// those were. It is for the machine that holds the installation's key.
+func RetireMachine(ctx context.Context, r *Runtime, name, by string) (uint64, error) {
+	m := machines.Of(r.inst.Registry, r.inst.Keys)
+	if m == nil {
+		return 0, store.ErrNone
+	}
+	return m.Retire(ctx, name, by, r.inst.Options.Now())
+}
+
+// PruneAudit removes what is old of this installation's chains, here and in the store (K-20). o says what; its keys, root
+// and clock are the installation's.
+func PruneAudit(ctx context.Context, r *Runtime, o audit.PruneOptions) (list []audit.Pruned, err error) {
+	o.Root, o.Keys, o.Now = r.AuditRoot(), r.inst.Keys, r.inst.Options.Now
+	if !o.DryRun {
+		if o.Elsewhere, err = r.inst.Elsewhere(ctx); err != nil {
+			return nil, err
+		}
+	}
+	list, err = audit.Prune(ctx, o)
+	if err == nil && !o.DryRun {
+		err = machines.Of(r.inst.Registry, r.inst.Keys).Prune(ctx)
+	}
+	return list, err
+}
+
 // VerifyMachines verifies the chains of all machines as the store has them; none without a store.
 // Chains are called MACHINE/CHAIN.
 func VerifyMachines(ctx context.Context, r *Runtime) ([]audit.Report, error) {

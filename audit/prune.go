@@ -30,6 +30,8 @@ type PruneOptions struct {
 	By string
 	// DryRun only tells what would go.
 	DryRun bool
+	// Elsewhere takes the checkpoints, too, before anything goes; nil where the chains are in one place.
+	Elsewhere Elsewhere
 
 	step         func(string) error // tests end it between two steps
 	segmentBytes int64              // of the segments that PruneSQLite makes; tests have small ones
@@ -197,7 +199,7 @@ func (o PruneOptions) carryOut(ctx context.Context, dir string, c checkpoint) er
 		return err
 	}
 	r := nacre.Record{Kind: KindChainPrune, Time: o.Now(), Source: source, Detail: detail}
-	if _, err := register(ctx, Options{Root: o.Root, Keys: o.Keys}, nil, r.Time, r); err != nil {
+	if _, err := register(ctx, Options{Root: o.Root, Keys: o.Keys, Elsewhere: o.Elsewhere}, nil, r.Time, r); err != nil {
 		return err
 	}
 	return o.remove(dir, c)

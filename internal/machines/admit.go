@@ -144,18 +144,28 @@ func (m *Machine) claim(ctx context.Context, tx pgx.Tx, name string) (ed25519.Pr
 	return key, err
 }
 
-// Admit certifies a machine that has asked. It is for the machine that holds the installation's key.
+// holdsKey is the installation's key, on the machine that holds it; do is the command that needs it.
+func holdsKey(m *Machine, a authority, do, name string) (ed25519.PrivateKey, error) {
+	key, err := m.held()
+	if err != nil {
+		return nil, err
+	}
+	if key == nil || !key.Public().(ed25519.PublicKey).Equal(a.key) {
+		return nil, fmt.Errorf("machine %s holds the key of the store: run nacre store %s %.80s there", a.holder, do, name)
+	}
+	return key, nil
+}
+
+// Admit certifies a machine that has asked, or is back though it was retired. It is for the machine that holds the
+// installation's key.
 func (m *Machine) Admit(ctx context.Context, name string) (Listed, error) {
 	pool, a, _, err := m.standing(ctx)
 	if err != nil {
 		return Listed{}, err
 	}
-	key, err := m.held()
+	key, err := holdsKey(m, a, "admit", name)
 	if err != nil {
 		return Listed{}, err
-	}
-	if key == nil || !key.Public().(ed25519.PublicKey).Equal(a.key) {
-		return Listed{}, fmt.Errorf("machine %s holds the key of the store: run nacre store admit %.80s there", a.holder, name)
 	}
 	_, one, err := look(ctx, pool, name)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -166,7 +176,7 @@ func (m *Machine) Admit(ctx context.Context, name string) (Listed, error) {
 	}
 	one.certificate = ed25519.Sign(key, one.statement(m.store.Installation()))
 	one.Admitted, one.Here = true, false
-	if _, err = pool.Exec(ctx, `UPDATE nacre_machine SET certificate = $2 WHERE name = $1`, name, one.certificate); err != nil {
+	if _, err = pool.Exec(ctx, `UPDATE nacre_machine SET certificate = $2, retired = NULL WHERE name = $1`, name, one.certificate); err != nil {
 		return Listed{}, database.Classified(err)
 	}
 	return one, nil

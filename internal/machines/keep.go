@@ -29,15 +29,26 @@ type keeper struct {
 
 // keep implements [audit.Elsewhere].
 func (k *keeper) keep(b audit.Batch) (next uint64, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	err = patiently(context.Background(), patience, func(ctx context.Context) error {
+		next, err = k.write(ctx, b)
+		return err
+	})
+	return next, err
+}
+
+// patiently does something that may be done twice, and again for as long as the store is away, but not longer than most: an
+// answer may be lost with its connection.
+func patiently(ctx context.Context, most time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for {
-		if next, err = k.write(ctx, b); err == nil || !waits(err) {
-			return next, err
+		err := do(ctx)
+		if err == nil || !waits(err) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return next, err
+			return err
 		case <-time.After(again):
 		}
 	}
@@ -45,7 +56,7 @@ func (k *keeper) keep(b audit.Batch) (next uint64, err error) {
 
 // waits tells of an error that may be over soon.
 func waits(err error) bool {
-	for _, soon := range []error{database.ErrAway, database.ErrSlow, database.ErrFull, database.ErrIdle} {
+	for _, soon := range []error{database.ErrAway, database.ErrSlow, database.ErrFull, database.ErrIdle, database.ErrHeld} {
 		if errors.Is(err, soon) {
 			return true
 		}

@@ -54,7 +54,8 @@ CREATE TABLE nacre_machine (name text PRIMARY KEY, key bytea NOT NULL UNIQUE, si
 	asked timestamptz NOT NULL DEFAULT clock_timestamp(), certificate bytea)`, `
 CREATE TABLE nacre_chain (machine text REFERENCES nacre_machine, chain text, upto bigint NOT NULL, head bytea NOT NULL, PRIMARY KEY (machine, chain))`, `
 CREATE TABLE nacre_chain_line (machine text, chain text, first bigint, upto bigint NOT NULL, lines bytea NOT NULL, PRIMARY KEY (machine, chain, first),
-	FOREIGN KEY (machine, chain) REFERENCES nacre_chain ON DELETE CASCADE)`, sessions, runs}
+	FOREIGN KEY (machine, chain) REFERENCES nacre_chain ON DELETE CASCADE)`, sessions, runs, `
+ALTER TABLE nacre_machine ADD retired bytea`}
 }
 
 // Machine is this one, with a store that it shares.
@@ -81,11 +82,14 @@ type Listed struct {
 	Since    uint64    `json:"since"`
 	Asked    time.Time `json:"asked"`
 	Admitted bool      `json:"admitted"`
+	// Retired says that it is gone for good, and its chains with it.
+	Retired bool `json:"retired,omitempty"`
 	// Here says that it is this machine, Holder that it holds the installation's key.
 	Here   bool `json:"here"`
 	Holder bool `json:"holder"`
 
 	certificate []byte
+	retired     retired
 }
 
 // name is what this machine is called.
@@ -219,15 +223,16 @@ type queries interface {
 }
 
 func listed(ctx context.Context, from queries, a authority, trusted ed25519.PublicKey, installation string) (list []Listed, err error) {
-	rows, err := from.Query(ctx, `SELECT name, key, since, asked, certificate FROM nacre_machine ORDER BY name`)
+	rows, err := from.Query(ctx, `SELECT name, key, since, asked, certificate, retired FROM nacre_machine ORDER BY name`)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (one Listed, err error) {
-		var key []byte
-		err = row.Scan(&one.Name, &key, &one.Since, &one.Asked, &one.certificate)
+		var key, gone []byte
+		err = row.Scan(&one.Name, &key, &one.Since, &one.Asked, &one.certificate, &gone)
 		one.Key, one.Holder = hex.EncodeToString(key), one.Name == a.holder
 		one.Admitted = one.certified(trusted, installation)
+		one.retired, one.Retired = parseRetired(gone, one, trusted, installation)
 		return one, err
 	})
 }

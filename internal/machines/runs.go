@@ -65,6 +65,9 @@ func (e *CarriedOnError) Error() string {
 	return fmt.Sprintf("other machines took this one for lost, and the work goes on as %s: nacre sessions show %s", e.As, e.As)
 }
 
+// carriedAs is what the list of sessions says of a run before the name of the session that goes on with it.
+const carriedAs = "carried on as "
+
 // ErrNotTaken says that nobody can take a run any more: it goes on, is over, or another machine has it.
 var ErrNotTaken = errors.New("the run is not lost any more")
 
@@ -75,18 +78,7 @@ func (s *Sessions) KeepRun(ctx context.Context, r Run, anew bool) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		if err = s.keepRun(ctx, pool, name, r, anew); err == nil || !waits(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(again):
-		}
-	}
+	return patiently(ctx, patience, func(ctx context.Context) error { return s.keepRun(ctx, pool, name, r, anew) })
 }
 
 func (s *Sessions) keepRun(ctx context.Context, pool *pgxpool.Pool, name string, r Run, anew bool) error {
@@ -126,8 +118,10 @@ func (s *Sessions) ForgetRun(ctx context.Context, id nacre.SessionID) error {
 	if err != nil {
 		return err
 	}
-	_, err = pool.Exec(ctx, `DELETE FROM nacre_run WHERE machine = $1 AND session = $2`, name, string(id))
-	return told(err)
+	return patiently(ctx, asking, func(ctx context.Context) error {
+		_, err := pool.Exec(ctx, `DELETE FROM nacre_run WHERE machine = $1 AND session = $2`, name, string(id))
+		return told(err)
+	})
 }
 
 // adrift is a run of a session that is recorded as lost, which nobody has taken, or who had taken it is over, too.
@@ -172,21 +166,26 @@ func (s *Sessions) TakeRun(ctx context.Context, r Run, as nacre.SessionID) (Run,
 			return ErrNotTaken
 		}
 		if err == nil {
-			_, err = tx.Exec(ctx, `UPDATE nacre_session SET outcome = $3 WHERE machine = $1 AND session = $2`, r.Machine, string(r.Session), "carried on as "+name+"/"+string(as))
+			_, err = tx.Exec(ctx, `UPDATE nacre_session SET outcome = $3 WHERE machine = $1 AND session = $2`, r.Machine, string(r.Session), carriedAs+name+"/"+string(as))
 		}
 		return err
 	})
 	return r, told(err)
 }
 
-// LeaveRun gives a lost run back that a session here has taken and could not begin.
+// LeaveRun gives a lost run back that a session here has taken, or may have, and could not begin. It waits for a store
+// that is away as a record does: nobody else takes the run while this node lives.
 func (s *Sessions) LeaveRun(ctx context.Context, as nacre.SessionID) error {
 	pool, name, err := s.room(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = pool.Exec(ctx, `UPDATE nacre_run SET taken = '', taker = NULL WHERE taken = $1 AND spec <> ''`, name+"/"+string(as))
-	return told(err)
+	return patiently(ctx, patience, func(ctx context.Context) error {
+		_, err := pool.Exec(ctx, `WITH given AS (UPDATE nacre_run SET taken = '', taker = NULL WHERE taken = $1 AND spec <> '' RETURNING machine, session)
+			UPDATE nacre_session s SET outcome = s.state FROM given g WHERE s.machine = g.machine AND s.session = g.session AND s.outcome = $2`,
+			name+"/"+string(as), carriedAs+name+"/"+string(as))
+		return told(err)
+	})
 }
 
 // Kept is the record of a run that is kept for other machines.

@@ -60,7 +60,7 @@ func (s seen) keep(path string) error {
 
 // missing says that the store has less of a machine than was verified here: nothing, or what does not reach
 // as far, as why says.
-func (m *Machine) missing(name string, head audit.Head, why error) error {
+func missing(m *Machine, name string, head audit.Head, why error) error {
 	has := "is missing from the store"
 	if why != nil {
 		has = "is no longer whole in the store (" + why.Error() + ")"

@@ -107,7 +107,7 @@ func (s *Sessions) Attend(ctx context.Context, status nacre.SessionStatus) (over
 		return nil, nil, errors.Join(told(err), s.leave(ctx, holder))
 	}
 	return over, func(ctx context.Context, status nacre.SessionStatus) error {
-		ctx, cancel := context.WithTimeout(ctx, asking)
+		ctx, cancel := context.WithTimeout(ctx, 2*asking)
 		defer cancel()
 		return errors.Join(s.ended(ctx, pool, name, status), s.leave(ctx, holder))
 	}, nil
@@ -180,11 +180,13 @@ func (s *Sessions) Ended(ctx context.Context, status nacre.SessionStatus) error 
 	return s.ended(ctx, pool, name, status)
 }
 
-// ended leaves a session that others took for lost before.
+// ended leaves a session that others took for lost before. One of which the store does not hear its end is lost for others.
 func (*Sessions) ended(ctx context.Context, pool *pgxpool.Pool, name string, status nacre.SessionStatus) error {
-	_, err := pool.Exec(ctx, `UPDATE nacre_session SET state = $3, outcome = $4, ended = clock_timestamp() WHERE machine = $1 AND session = $2 AND state = 'running'`,
-		name, string(status.ID), string(status.State), status.Outcome)
-	return told(err)
+	return patiently(ctx, asking, func(ctx context.Context) error {
+		_, err := pool.Exec(ctx, `UPDATE nacre_session SET state = $3, outcome = $4, ended = clock_timestamp() WHERE machine = $1 AND session = $2 AND state = 'running'`,
+			name, string(status.ID), string(status.State), status.Outcome)
+		return told(err)
+	})
 }
 
 // Remove takes a session of this machine, which has ended, out of the store's list. Its chains stay.

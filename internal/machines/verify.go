@@ -79,13 +79,16 @@ func (m *Machine) Verify(ctx context.Context) ([]audit.Report, error) {
 	}
 	var reports []audit.Report
 	var wrong []error
-	reached := seen{}
+	reached, gone := seen{}, map[string]bool{}
 	err = database.Snapshot(ctx, pool, func(tx pgx.Tx) error {
 		list, err := listed(ctx, tx, a, trusted, m.store.Installation())
 		for _, one := range list {
 			found, err := m.verify(ctx, tx, one, before, reached)
 			if err != nil {
 				wrong = append(wrong, fmt.Errorf("machine %s: %w", one.Name, err))
+			}
+			if head, found := before[one.Name]; found && one.left(head) {
+				gone[one.Name] = true
 			}
 			for _, r := range found {
 				r.Chain = one.Name + "/" + r.Chain
@@ -95,8 +98,8 @@ func (m *Machine) Verify(ctx context.Context) ([]audit.Report, error) {
 		return err
 	})
 	for name, head := range before {
-		if _, found := reached[name]; !found {
-			wrong = append(wrong, m.missing(name, head, nil))
+		if _, found := reached[name]; !found && !gone[name] {
+			wrong = append(wrong, missing(m, name, head, nil))
 		}
 	}
 	if err = errors.Join(append(wrong, err)...); err != nil {
@@ -162,8 +165,12 @@ func (m *Machine) read(ctx context.Context, tx pgx.Tx, one Listed, session strin
 			return nil, fmt.Errorf("%w: %s/%s", ErrNoSession, one.Name, session)
 		}
 		for _, chain := range append([]string{audit.IndexChain}, chains...) {
-			if _, err := audit.Verify(root, chain, audit.VerifyOptions{PublicKey: key, Copy: &audit.Copy{Since: one.Since}}); err != nil {
+			r, err := audit.Verify(root, chain, audit.VerifyOptions{PublicKey: key, Copy: &audit.Copy{Since: one.Since}})
+			switch {
+			case err != nil:
 				return nil, fmt.Errorf("nothing is shown, since what the store has does not hold: %w", err)
+			case r.State == audit.StatePruned:
+				return nil, fmt.Errorf("%w: what %s/%s recorded was pruned there", ErrNoSession, one.Name, session)
 			}
 		}
 		for _, chain := range chains {
@@ -210,7 +217,7 @@ func (m *Machine) verify(ctx context.Context, tx pgx.Tx, one Listed, before, rea
 		all, err := audit.VerifyAll(root, audit.VerifyOptions{PublicKey: key, Copy: &audit.Copy{Since: one.Since}})
 		if head, found := before[one.Name]; found && err == nil {
 			if _, why := audit.Verify(root, audit.IndexChain, audit.VerifyOptions{PublicKey: key, Head: &head}); why != nil {
-				err = m.missing(one.Name, head, why)
+				err = missing(m, one.Name, head, why)
 			}
 		}
 		return append([]audit.Report{all.Index}, all.Chains...), err

@@ -45,8 +45,12 @@ func LostRuns(ctx context.Context, inst *installation.Installation) ([]KeptRun, 
 // it, nothing is taken.
 func TakeRun(ctx context.Context, inst *installation.Installation, r KeptRun, as nacre.SessionID, take func(audit.Entry) error) (taken KeptRun, landing string, err error) {
 	sessions := machines.SessionsOf(inst.Registry, inst.Keys)
-	if taken, err = sessions.TakeRun(ctx, r, as); err != nil {
+	taken, err = sessions.TakeRun(ctx, r, as)
+	switch {
+	case errors.Is(err, ErrNotLost):
 		return taken, "", err
+	case err != nil: // it may be taken all the same, where the answer is lost
+		return taken, "", LeaveRun(ctx, inst, as, err)
 	}
 	var landings task.Landings
 	err = machines.Of(inst.Registry, inst.Keys).Told(ctx, taken, func(e audit.Entry) error { return errors.Join(landings.Add(e.Record), take(e)) })

@@ -14,8 +14,10 @@ import (
 const (
 	// carriedMost is how many runs of lost machines a node carries on at once.
 	carriedMost = 4
-	// carriedRest is for how long a node leaves a run to others that could not go on here.
+	// carriedRest is for how long a node leaves a run to others that could not go on here, and longer each time: what
+	// is verified anew is as large as its snapshot. restMost is the longest.
 	carriedRest = time.Minute
+	restMost    = 16 * time.Minute
 )
 
 // Carry goes on with a run of a machine that is lost, and tells in which session and what came of it.
@@ -25,18 +27,25 @@ type Carry func(ctx context.Context, lost operator.KeptRun) (session nacre.Sessi
 type carried struct {
 	mu      sync.Mutex
 	running int
-	rest    map[string]time.Time
+	rest    map[string]rest
+}
+
+// rest is until when a node leaves a run to others, and for how long.
+type rest struct {
+	until time.Time
+	long  time.Duration
 }
 
 // takes tells whether this node may try to carry a run on now.
 func (c *carried) takes(name string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running >= carriedMost || now.Before(c.rest[name]) {
+	if c.running >= carriedMost || now.Before(c.rest[name].until) {
 		return false
 	}
 	c.running++
-	c.rest[name] = now.Add(carriedRest)
+	long := min(max(2*c.rest[name].long, carriedRest), restMost)
+	c.rest[name] = rest{now.Add(long), long}
 	return true
 }
 

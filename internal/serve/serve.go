@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/bus"
@@ -149,7 +148,7 @@ func openServer(ctx context.Context, inst *installation.Installation, o Serve) (
 		return nil, err
 	}
 	h := &server{Teller: &telling.Teller{Inst: inst}, mail: mail, endpoints: outside, plugged: make(chan struct{})}
-	h.ticks, h.carried.rest = ticking.New(h.Teller), map[string]time.Time{}
+	h.ticks, h.carried.rest = ticking.New(h.Teller), map[string]rest{}
 	if h.Session, err = hosting.Holder(ctx, inst, serveKind, "channels, schedules and events", h.reload); err != nil {
 		return nil, err
 	}

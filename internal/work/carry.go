@@ -67,9 +67,6 @@ func put(ctx context.Context, s *seal.Session, spec task.Spec, at task.Reached, 
 // Carry goes on with a run of a machine that is lost, in a session of its own, from the last snapshot that the
 // store has. The project is at the same place here, and has the commit that the run began from.
 func Carry(ctx context.Context, inst *installation.Installation, lost operator.KeptRun, telling Telling) (Report, error) {
-	if _, _, err := read(ctx, inst, lost); err != nil {
-		return Report{}, fmt.Errorf("the run of %s cannot go on here: %w", lost.Name(), err)
-	}
 	id := registry.OrNew("")
 	var before receipt.Tally
 	taken, landing, err := operator.TakeRun(ctx, inst, lost, id, before.Add)
@@ -77,7 +74,10 @@ func Carry(ctx context.Context, inst *installation.Installation, lost operator.K
 		return Report{}, err
 	}
 	before.EndChain()
-	spec, at, err := read(ctx, inst, taken)
+	spec, at, err := read(ctx, inst, taken) // which its own machine wrote
+	if err != nil {
+		err = fmt.Errorf("it cannot go on here: %w", err)
+	}
 	if err == nil {
 		err = leave(inst, &spec, before.Cost.MicroUSD)
 	}

@@ -65,6 +65,13 @@ the store: messages, schedules and their ticks; and what was revoked since has t
 			Long: `Certifies the key of a machine that has asked: its audit chains are then the installation's, on every machine.
 Whoever used the store first holds the installation's key. Compare the name with what the other machine says.`,
 			Example: "  nacre store admit one-3f9a2c7b81d04e65", RunE: opened(cmd.admit),
+		},
+		&cobra.Command{
+			Use: "retire MACHINE", Short: "take a machine that is gone for good out of the store, with its audit chains", Args: command.OneArgument("a machine"),
+			Long: `Verifies the chains of a machine, removes them from the store, and signs with the installation's key that it did: nacre
+audit verify accepts exactly that on every machine. What does not hold is kept. The machine records nothing any more
+until it is admitted again. Make a copy first where you may need what it recorded: nacre store backup.`,
+			Example: "  nacre store retire one-3f9a2c7b81d04e65", RunE: opened(cmd.retire),
 		})
 }
 
@@ -147,8 +154,11 @@ func (cmd storeCommand) machines(ctx context.Context, rt *assembly.Runtime, _ []
 	rows := make([][]string, 0, len(list))
 	for _, m := range list {
 		is, notes := "waits", []string{}
-		if m.Admitted {
+		switch {
+		case m.Admitted:
 			is = "admitted"
+		case m.Retired:
+			is = "retired"
 		}
 		if m.Here {
 			notes = append(notes, "this machine")
@@ -171,6 +181,18 @@ func (cmd storeCommand) admit(ctx context.Context, rt *assembly.Runtime, args []
 		return cmd.PrintJSON(m)
 	}
 	cmd.Printer(cmd.Stdout).Field("admitted", "%s, with key %s", m.Name, m.Key)
+	return nil
+}
+
+func (cmd storeCommand) retire(ctx context.Context, rt *assembly.Runtime, args []string) error {
+	records, err := assembly.RetireMachine(ctx, rt, args[0], command.Operator())
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return cmd.PrintJSON(map[string]any{"retired": args[0], "records": records})
+	}
+	cmd.Printer(cmd.Stdout).Field("retired", "%s: %d records left the store", args[0], records)
 	return nil
 }
 

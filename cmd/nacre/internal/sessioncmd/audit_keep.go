@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/registry"
@@ -120,7 +121,8 @@ func (cmd auditCommand) pruneCommand() *cobra.Command {
 		Long: `Removes closed chains, and the leading segments of closed chains, whose records
 are all older than the date. What goes is verified first and named in a checkpoint in
 the index, signed with it: nacre audit verify accepts exactly that and finds anything
-else that is missing. Receipts and bundles that were kept elsewhere stay good.`,
+else that is missing. Receipts and bundles that were kept elsewhere stay good. With [store],
+what goes here leaves the store, too; of a machine that is gone: nacre store retire.`,
 		Example: "  nacre audit prune --before 2026-01-02 --dry-run\n  nacre audit prune --before 2026-01-02",
 		Args:    command.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -140,19 +142,17 @@ else that is missing. Receipts and bundles that were kept elsewhere stay good.`,
 }
 
 func (cmd auditCommand) pruneAudit(ctx context.Context, before time.Time, dry bool) error {
-	paths, keys, err := cmd.auditKeys()
-	if err != nil {
-		return err
-	}
 	if before.After(time.Now()) {
 		return command.Usage("--before %s lies ahead", before.Format(time.DateOnly))
 	}
-	if rt, err := cmd.Open(ctx); err == nil && !dry { // rows of the ledger that are still to be made from what goes
+	rt, err := cmd.Open(ctx)
+	if err != nil {
+		return err
+	}
+	if !dry { // rows of the ledger that are still to be made from what goes
 		Commands(cmd).settleRuns(ctx, rt)
 	}
-	list, err := audit.Prune(ctx, audit.PruneOptions{
-		Root: paths.Audit(), Keys: keys, Now: time.Now, Before: before, By: command.Operator(), DryRun: dry,
-	})
+	list, err := assembly.PruneAudit(ctx, rt, audit.PruneOptions{Before: before, By: command.Operator(), DryRun: dry})
 	if cmd.JSON {
 		return errors.Join(failed(err), cmd.PrintJSON(map[string]any{"dry_run": dry, "chains": append([]audit.Pruned{}, list...)}))
 	}
