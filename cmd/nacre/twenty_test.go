@@ -205,8 +205,8 @@ func (l *lifeOfWork) decide(ctx context.Context, rt *assembly.Runtime, row lifeR
 }
 
 // getenv is the installation's environment.
-func (l *lifeOfWork) getenv(name string) string {
-	for _, entry := range slices.Backward(l.env) {
+func (i *installation) getenv(name string) string {
+	for _, entry := range slices.Backward(i.env) {
 		if value, is := strings.CutPrefix(entry, name+"="); is {
 			return value
 		}
