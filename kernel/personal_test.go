@@ -261,6 +261,10 @@ func TestAHintStandsBesideAWord(t *testing.T) {
 	if have := o.given(t); have != `{"body":"hello `+value+`!","note":"`+value+`","to":"`+value+`"}` {
 		t.Errorf("the tool was given %s", have)
 	}
+	echoed, err := o.Call(t.Context(), written(writer, word, "", "as "+word+" wrote"))
+	if err != nil || !strings.Contains(string(echoed.Result), "as "+word+" wrote") || strings.Contains(string(echoed.Result), "email:2-") {
+		t.Errorf("its hint is taken for an address: %s, %v", echoed.Result, err)
+	}
 }
 
 // K-28, F-17: what is fetched in a session that has read an outsider's text is

@@ -260,7 +260,8 @@ func (h *hunt) address(at, end int) (span, bool) {
 	if h.byteAt(start-1) == '/' && h.byteAt(start-2) == '/' { // ssh://me@host
 		return span{}, false
 	}
-	if dots == 0 || !isTop(top) || local == "git" || h.byteAt(start-1) == ':' && isPlain(local) || strings.Trim(local, "._%+-") == "" {
+	if dots == 0 || !isTop(top) || local == "git" || h.byteAt(start-1) == ':' && isPlain(local) || strings.Trim(local, "._%+-") == "" ||
+		strings.HasSuffix(local, "…") { // a hint of one
 		return span{}, false
 	}
 	return span{start, stop}, true
