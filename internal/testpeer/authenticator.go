@@ -81,9 +81,9 @@ func (a *Authenticator) Creates(t *testing.T, asked []byte) []byte {
 	cose := append([]byte{0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21, 0x58, 0x20}, point[1:33]...)
 	cose = append(append(cose, 0x22, 0x58, 0x20), point[33:]...)
 	data := append(a.data(a.Made), make([]byte, 16)...)
-	data = append(binary.BigEndian.AppendUint16(data, uint16(len(a.ID))), a.ID...)
+	data = append(binary.BigEndian.AppendUint16(data, uint16(len(a.ID))), a.ID...) //nolint:gosec // an id is short
 	data = append(data, cose...)
-	object := append([]byte{0xa3, 0x63, 'f', 'm', 't', 0x64, 'n', 'o', 'n', 'e', 0x67, 'a', 't', 't', 'S', 't', 'm', 't', 0xa0, 0x68, 'a', 'u', 't', 'h', 'D', 'a', 't', 'a', 0x58, byte(len(data))}, data...)
+	object := append([]byte{0xa3, 0x63, 'f', 'm', 't', 0x64, 'n', 'o', 'n', 'e', 0x67, 'a', 't', 't', 'S', 't', 'm', 't', 0xa0, 0x68, 'a', 'u', 't', 'h', 'D', 'a', 't', 'a', 0x58, byte(len(data))}, data...) //nolint:gosec // less than 256 bytes
 	return a.says(map[string]any{"clientDataJSON": base64url(a.client("webauthn.create", options.Challenge)), "attestationObject": base64url(object)})
 }
 
