@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"syscall"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
@@ -111,7 +112,11 @@ func (n *Native) addPosture(p *plan, c Command) error {
 	b := binder{native: n, plan: p}
 	for _, m := range c.Posture.Mounts {
 		if err := b.add(m); err != nil {
-			return fmt.Errorf("mount %s at %s: %w", m.Source, m.Target, err)
+			err = fmt.Errorf("mount %s at %s: %w", m.Source, m.Target, err)
+			if errors.Is(err, syscall.EPERM) {
+				return explain(err) // root without root's rights, as in a container, meets it here first
+			}
+			return err
 		}
 	}
 	return nil
