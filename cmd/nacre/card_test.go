@@ -2,10 +2,14 @@ package main_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/question"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // M-47: what does not fit into a message of a service, and what looks like a secret, is approved at none: the card of
@@ -51,5 +55,49 @@ func TestWhatNoChatShowsWholeIsApprovedElsewhere(t *testing.T) {
 		has(t, i.records(name), `"outcome":"denied"`, `"face":"telegram"`, `"shown":"`+question.Of(q).Digest())
 	}
 	hasNoSecret(t, i.state(), secret)
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// M-42, M-47: a host, a credential and a run that wants to go on are let through from a chat as a tool is, each for as
+// long as a chat may: the host for half an hour, the credential for an hour, the run for this once. The record of
+// each has the person, the identity and the face; who is no operator, and a button of before, lets nothing through.
+func TestEachKindIsLetThroughFromAChat(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	i, fakes, chats, pins := inEachChat(t)
+	_, vault, minted := i.minted()
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "a package") }))
+	t.Cleanup(host.Close)
+	i.config(i.configured() + toolsConfig + chats + minted + "budget = { hours = 4, renewals = 3 }\n[egress]\nallow = [\"example.com:443\"]\n[approval]\nhold = \"0s\"\n" +
+		"[egress.pin]\n" + pins + vault + fmt.Sprintf("\n\"packages.example.com:80\" = %q\n", host.Listener.Addr()))
+	i.write("p/.nacre/roles/fixer.toml", taskRole+"[escalation]\npolicy = \"orchestrator-notify\"\n")
+	i.write("p/pkg/x/x.txt", "broken\n")
+	i.project()
+	i.serve()
+	approves := func(service, what string) {
+		t.Helper()
+		fake, users := fakes[service], chatServices()[service].users
+		until(t, "the card at "+service, func() bool { return strings.Contains(fake.heard(), what) && len(fake.card()) > 1 })
+		q, button := i.question(), fake.card()[0]
+		fake.taps(strange(service, 1), button)
+		fake.taps(users.bob, button)
+		fake.taps(users.ada, "aaaaaaaaaaaaaaaa")
+		until(t, "a refusal at "+service, func() bool { return strings.Contains(fake.heard(), "Nothing was decided: ") })
+		if all := i.questions(); len(all) != 1 || all[0].ID != q.ID {
+			t.Errorf("a press that decides nothing decided: %+v", all)
+		}
+		fake.taps(users.ada, button)
+		until(t, "what was decided at "+service, func() bool { return strings.Contains(fake.heard(), "Approved once by ada ("+service+").") })
+	}
+	asking := i.begin("exec", "-q", "--session", "asks", "--", "sh", "-c", "for url in http://packages.example.com/ https://example.com/v1/x; do until curl -sf $url; do sleep 0.1; done; done")
+	approves("telegram", "packages.example.com:80")
+	approves("slack", "vault for 4 h and 3 renewals")
+	finish(t, asking).want(t, 0, "a package", "it works")
+	task := i.begin("task", "run", i.tasks(1)[0], "--project", "p", "--brain", "replay", "--session", "goes-on", "--check", "true", "--recording", i.write("push.jsonl",
+		`{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":"git push"}}`+"\n"+`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n"))
+	approves("discord", "nacre.continue")
+	finish(t, task).want(t, 0, "merged")
+	has(t, i.records("asks"), `"identity":"telegram:42","person":"ada","shown"`, `"identity":"slack:T1:U42","person":"ada","scope":"exact","seconds":3600,"shown"`, `"kind":"approval.refuse"`)
+	has(t, i.records("goes-on"), `"identity":"discord:42","person":"ada","shown"`)
 	i.nacre("audit", "verify").want(t, 0)
 }
