@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -118,13 +119,16 @@ func (cl *Claim) Keep(ctx context.Context) {
 	}
 }
 
+// nothing is what is said where the cluster has said nothing of a claim.
+const nothing = "nothing yet"
+
 // Ready waits until the claim has its pod.
 func (cl *Claim) Ready(ctx context.Context) (Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
-	said := "nothing yet"
+	said := nothing
 	for {
 		given, why, err := cl.look(ctx)
 		if err == nil && given != nil {
@@ -132,6 +136,8 @@ func (cl *Claim) Ready(ctx context.Context) (Pod, error) {
 			return *given, nil
 		}
 		switch {
+		case errors.As(err, new(*url.Error)) && (ctx.Err() == nil || said == nothing):
+			said = err.Error() // the next answer may come
 		case ctx.Err() != nil:
 		case err != nil:
 			return Pod{}, err
@@ -141,7 +147,7 @@ func (cl *Claim) Ready(ctx context.Context) (Pod, error) {
 		select {
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return Pod{}, fmt.Errorf("the claim %s did not become ready within %s (its controller says: %s): look at kubectl -n %s describe sandboxclaim %s, and whether the pool has pods",
+				return Pod{}, fmt.Errorf("the claim %s did not become ready within %s (last heard: %s): look at kubectl -n %s describe sandboxclaim %s, and whether the pool has pods",
 					cl.name, readyTimeout, said, cl.cluster.settings.Namespace, cl.name)
 			}
 			return Pod{}, context.Cause(ctx)
@@ -192,7 +198,7 @@ func isReady(object *unstructured.Unstructured) (ready bool, why string) {
 		}
 		return condition["status"] == "True", fmt.Sprintf("%v: %v", condition["reason"], condition["message"])
 	}
-	return false, "nothing yet"
+	return false, nothing
 }
 
 // Why says how the pod ended, as far as the cluster knows.
