@@ -1,8 +1,10 @@
 package main_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -110,6 +112,24 @@ func TestAnAgentThatCannotBeOpenedSaysWhy(t *testing.T) {
 	i.nacre("codex", "--project", "p").want(t, 125, "codex is not installed", "npm install -g @openai/codex")
 	i.write("home/.config/nacre/config.toml", "[agents.mine]\ncommand = []\n")
 	i.nacre("agent", "mine").want(t, 125, "[agents.mine]: write command")
+	other := map[string]string{"amd64": "\xb7\x00", "arm64": "\x3e\x00"}[runtime.GOARCH]
+	for name, text := range map[string]string{"empty": "", "other": "\x7fELF" + strings.Repeat("\x00", 14) + other, "plain": "no program\n", "folder/file": "x"} {
+		check(t, os.Chmod(i.write("tools/"+name, text), map[bool]os.FileMode{true: 0o644, false: 0o755}[name == "plain"]))
+	}
+	check(t, os.Symlink("circle", i.work+"/tools/circle"))
+	i.env = append(i.env, "ANTHROPIC_API_KEY=key-of-the-test", "OPENAI_API_KEY=key-of-the-test")
+	for name, want := range map[string]string{
+		"empty": "is empty", "other": "and this machine is " + runtime.GOARCH, "plain": "", "folder": "is a folder, not a program",
+		"circle": "is a link that leads back to itself", "gone": "is not there",
+	} {
+		program := i.work + "/tools/" + name
+		i.write("home/.config/nacre/config.toml", fmt.Sprintf("[agents.mine]\ncommand = [%q]\n", program))
+		i.nacre("agent", "--project", "p", "mine").want(t, 125, cmp.Or(want, "is not an executable file"), name, "under [agents.mine] in config.toml")
+		i.env = append(i.env, "NACRE_CLAUDE="+program, "NACRE_CODEX="+program)
+		for _, agent := range []string{"claude", "codex"} {
+			i.nacre(agent, "--project", "p").want(t, 125, cmp.Or(want, "is a script or a shim"), name, "npm install -g")
+		}
+	}
 }
 
 // U-01: on a terminal the agent has the screen: its size, its keys and its code, and

@@ -363,6 +363,20 @@ for f in .git/lfs/objects/*/*/*; do chmod u+w "$f"; echo forged >"$f"; done`).wa
 	}
 }
 
+// U-04: a branch whose name nacre does not take loses nothing: its commits come under another name.
+func TestABranchOfAnOddNameIsKept(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	r := i.nacre("exec", "--session", "odd", "--project", "p", "--", "sh", "-ec", `git checkout -q -b odd-1; git commit -q --allow-empty -m taken
+git checkout -q -b "fé;x" main; echo kept >>greeting.txt; git commit -q -am lost; git checkout -q main`)
+	r.want(t, 0, "1 commit on odd-1", "1 commit on odd-2", `the branch "fé;x" comes as odd-2`)
+	if have := i.git("log", "-1", "--format=%s", "nacre/odd/odd-2"); have != "lost" {
+		t.Errorf("the branch has %q", have)
+	}
+}
+
 // U-04: a tag is not taken, and is told with the command that makes it.
 func TestTagsAreTold(t *testing.T) {
 	t.Parallel()
@@ -377,7 +391,7 @@ func TestTagsAreTold(t *testing.T) {
 	r := exec(`git tag -a -m text noted; git tag tree "HEAD^{tree}"; git tag 'a;b'
 echo 0123456789012345678901234567890123456789 >.git/refs/tags/nothing`)
 	r.want(t, 0, "the tag noted was not taken: `git tag noted "+head[:12], "the tag tree was not taken: it leads to no commit",
-		`the tag "a;b" was not taken: git does not allow such a name`, "the tag nothing was not taken: it leads to no commit")
+		`the tag "a;b" was not taken: nacre takes the letters a to z`, "the tag nothing was not taken: it leads to no commit")
 	if strings.Contains(r.stderr, "the tag old") {
 		t.Error("a tag of the host's is told")
 	}

@@ -82,12 +82,18 @@ func (a Agent) program() (string, error) {
 	if !filepath.IsAbs(program) {
 		return "", fmt.Errorf("%s is not an absolute path", clip(program, maxID))
 	}
+	if err := there(program); err != nil {
+		return "", err
+	}
 	info, err := os.Stat(program)
 	if err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return "", fmt.Errorf("%s is no program", program)
+		return "", fmt.Errorf("%s is not an executable file", program)
+	}
+	if isELF(program) {
+		return program, runsHere(program)
 	}
 	return program, nil
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // maxClimb is how many directories above npm's shim the program is looked for.
@@ -65,6 +67,9 @@ type shims struct {
 }
 
 func (s shims) follow(name string) (string, error) {
+	if err := there(name); err != nil {
+		return "", err
+	}
 	resolved, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return "", err
@@ -150,6 +155,24 @@ func named(script, command string) []string {
 		}
 	}
 	return found
+}
+
+// there refuses what is no program on any machine.
+func there(program string) error {
+	info, err := os.Stat(program)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s is not there", program)
+	case errors.Is(err, syscall.ELOOP):
+		return fmt.Errorf("%s is a link that leads back to itself", program)
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder, not a program", program)
+	case info.Mode().IsRegular() && info.Size() == 0:
+		return fmt.Errorf("%s is empty", program)
+	}
+	return nil
 }
 
 // runsHere refuses a program for other machines than this one.

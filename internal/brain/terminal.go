@@ -293,6 +293,9 @@ func (o ownTerminal) Detect(ctx context.Context) Status {
 	options.ACP = o.agent
 	s := NewACP(options).Detect(ctx)
 	s.Version = ""
+	if !s.Installed {
+		s.Next = fmt.Sprintf("command under [agents.%s] in config.toml names its program", o.name)
+	}
 	return s
 }
 

@@ -89,7 +89,11 @@ func (t Taken) Lines() []string {
 		lines = append(lines, text)
 	}
 	if t.Differ > 0 {
-		lines = append(lines, fmt.Sprintf("%d of the files differ from your HEAD, which stays where it was: see git status", t.Differ))
+		files := "1 of the files differs"
+		if t.Differ > 1 {
+			files = fmt.Sprintf("%d of the files differ", t.Differ)
+		}
+		lines = append(lines, files+" from your HEAD, which stays where it was: see git status")
 	}
 	return append(lines, t.Notes...)
 }
@@ -208,14 +212,15 @@ func (d *Dir) takeFrom(ctx context.Context, s *basis.Basis, work string, how Lan
 	return errors.Join(err, failed)
 }
 
-// sift keeps the tips that have a branch's name.
+// sift keeps the tips that have a branch's name. What no other branch has of one whose name is not
+// taken comes under a name that no branch has.
 func sift(tips []tip, l Limits) (fresh []tip, notes []string, err error) {
-	stashes, named, tags := 0, map[repo.Commit]bool{}, []tip(nil)
+	stashes, named, tags, odd := 0, map[repo.Commit]string{}, []tip(nil), []tip(nil)
 	for _, t := range tips {
 		name, isBranch := strings.CutPrefix(t.name, "refs/heads/")
 		switch {
 		case t.name == "HEAD":
-			if named[t.id] {
+			if named[t.id] != "" {
 				continue
 			}
 			name = "detached"
@@ -225,16 +230,40 @@ func sift(tips []tip, l Limits) (fresh []tip, notes []string, err error) {
 		case t.name == "refs/stash":
 			stashes++
 			name = fmt.Sprintf("stash-%d", stashes)
-		case !isBranch || len(name) > l.Name || !isBranchName(name):
-			notes = append(notes, fmt.Sprintf("the branch %.80q was not taken: git does not allow such a name", name))
+		case !isBranch:
+			notes = append(notes, fmt.Sprintf("%.80q was not taken: it is not a branch", name))
+			continue
+		case len(name) > l.Name || !isBranchName(name):
+			odd = append(odd, tip{t.id, name})
 			continue
 		}
-		named[t.id] = true
+		named[t.id] = name
 		if fresh = append(fresh, tip{t.id, name}); len(fresh) > l.Refs {
 			return nil, notes, fmt.Errorf("more than %d branches are new", l.Refs)
 		}
 	}
+	for _, t := range odd {
+		if named[t.id] == "" {
+			named[t.id] = unused(tips, "odd")
+			tips = append(tips, tip{t.id, "refs/heads/" + named[t.id]})
+			fresh = append(fresh, tip{t.id, named[t.id]})
+		}
+		notes = append(notes, fmt.Sprintf("the branch %.80q comes as %s: nacre takes the letters a to z, digits and %s in a name", t.name, named[t.id], nameMarks))
+	}
+	if len(fresh) > l.Refs {
+		return nil, notes, fmt.Errorf("more than %d branches are new", l.Refs)
+	}
 	return fresh, append(notes, tagNotes(tags)...), nil
+}
+
+// unused is a name that none of these branches has.
+func unused(tips []tip, kind string) string {
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("%s-%d", kind, n)
+		if !slices.ContainsFunc(tips, func(t tip) bool { return t.name == "refs/heads/"+name }) {
+			return name
+		}
+	}
 }
 
 // maxTagsNamed is how many new tags are named.
@@ -247,7 +276,7 @@ func tagNotes(tags []tip) (notes []string) {
 		name, leads, _ := strings.Cut(strings.TrimPrefix(t.name, tagPrefix), " ")
 		switch {
 		case !isBranchName(name):
-			notes = append(notes, fmt.Sprintf("the tag %.80q was not taken: git does not allow such a name", name))
+			notes = append(notes, fmt.Sprintf("the tag %.80q was not taken: nacre takes the letters a to z, digits and %s in a name", name, nameMarks))
 		case !isID(leads):
 			notes = append(notes, fmt.Sprintf("the tag %.80s was not taken: it leads to no commit", name))
 		default:
@@ -260,6 +289,9 @@ func tagNotes(tags []tip) (notes []string) {
 	return notes
 }
 
+// nameMarks may be in a branch's name beside letters and digits.
+const nameMarks = "-_./+#="
+
 // isBranchName takes fewer names than git: what a terminal or a shell could take for
 // something else is none.
 func isBranchName(name string) bool {
@@ -269,7 +301,7 @@ func isBranchName(name string) bool {
 		}
 	}
 	return !strings.Contains(name, "..") && strings.IndexFunc(name, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_./+#=", c)
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(nameMarks, c)
 	}) < 0
 }
 

@@ -36,7 +36,9 @@ type Standing struct {
 	left    int
 }
 
-func (s Standing) holds(now time.Time) bool { return !now.Before(s.since) && !deadline.Over(now, s.until) }
+func (s Standing) holds(now time.Time) bool {
+	return !now.Before(s.since) && !deadline.Over(now, s.until)
+}
 
 // Standings are the rulings of one session. The zero value has none. A refusal wins over a consent,
 // and an answer for one call is good for one. It is safe for concurrent use.
