@@ -282,6 +282,10 @@ func TestAFormThatNoPageMade(t *testing.T) {
 		"/learn/approve?c": {"proposal": {"3fa9"}, "line": {"1"}, "days": {"99999999999999999999"}},
 		"/learn/undo":      {},
 		"/powers/unlock":   {"name": {"dns"}, "days": {"long"}},
+		"/answer?a":        {"id": {"7d2q"}},
+		"/answer?b":        {"id": {"7d2q"}, "verdict": {"approve", "deny"}},
+		"/answer?c":        {"id": {"7d2q"}, "verdict": {"deny"}, "stands": {"t"}},
+		"/answer?d":        {"id": {"7d2q"}, "stands": {"m", "t"}},
 	} {
 		fields.Set("token", token)
 		if w := b.send(http.MethodPost, path, fields, nil); w.Code != http.StatusBadRequest {

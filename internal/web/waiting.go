@@ -110,10 +110,14 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request, token string) {
 }
 
 // rulingOf is what a form answers: for once, or with a key for as long as that says. Of a question
-// that waits no more it does not matter what is answered: the desk takes no answer.
+// that waits no more it does not matter what is answered: the desk takes no answer. A form with more than one
+// answer has none.
 func rulingOf(r *http.Request, desk Desk) (ruling nacre.Ruling, ok bool) {
 	ruling = nacre.Ruling{Verdict: nacre.Deny, Scope: nacre.ScopeOnce}
 	key := r.PostFormValue("stands")
+	if len(r.PostForm["stands"])+len(r.PostForm["verdict"]) != 1 {
+		return nacre.Ruling{}, false
+	}
 	switch verdict := r.PostFormValue("verdict"); {
 	case verdict == "approve":
 		ruling.Verdict = nacre.Allow
