@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -11,7 +10,6 @@ import (
 func TestMemorySealsPersonalValues(t *testing.T) {
 	t.Parallel()
 	i := desk(t, strings.Replace(deskTools, `["rows"`, `["memory_*", "rows"`, 1))
-	aWord := regexp.MustCompile(`email:[0-9]+-[a-z2-7]+`)
 	shown := i.said(i.plays("first", "who is there?", `ipc say '{"text":"ann@corp.example"}' | tee word; ipc memory_store '{"type":"fact","content":"Ann is at '$(grep -o 'email:[0-9]*-[a-z2-7]*' word | head -1)'"}'`), "first")
 	word := aWord.FindString(strings.Join(shown, ""))
 	if word == "" {

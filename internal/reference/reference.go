@@ -134,8 +134,9 @@ func (t *Table) each(text []byte, found func(start, end int, value string)) {
 		for begin := start; start > last && begin-start < maxKind && isLower(text[start-1]); {
 			start--
 		}
+		joined := start > last && (isDigit(text[start-1]) || isLower(text[start-1]|0x20)) // the end of another word may be a digit
 		value, ok := t.values[string(text[start:end])]
-		if ok && (end == len(text) || !isLower(text[end]) && !isDigit(text[end])) {
+		if ok && !joined && (end == len(text) || !isLower(text[end]) && !isDigit(text[end])) {
 			end += len(behind(text[end:], string(text[start:end]), value))
 			last = end
 			found(start, end, value)

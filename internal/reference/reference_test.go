@@ -47,6 +47,8 @@ func TestAWordStandsForOneValueInOneSession(t *testing.T) {
 		"a word that nobody was given":      {`{"to":"` + strings.Replace(ann, ":1-", ":9-", 1) + `"}`, "", nil},
 		"two words that were put together":  {`{"to":"` + ann + bob + `"}`, "", nil},
 		"a word with a letter behind it":    {`{"to":"` + ann + `x"}`, "", nil},
+		"a word with a digit before it":     {`{"to":"7` + ann + `"}`, "", nil},
+		"a word with a capital before it":   {`{"to":"X` + ann + `"}`, "", nil},
 		"a word within a URL":               {`{"url":"https://x.example/?q=` + ann + `"}`, "", nil},
 		"a word as a key":                   {`{"` + ann + `":1}`, "", nil},
 		"numbers are left as they are":      {`{"n":1e999999,"to":"` + ann + `"}`, `{"n":1e999999,"to":"ann@corp.example"}`, nil},

@@ -93,7 +93,7 @@ func (d *desk) inbox(context.Context, *plugin.Request, none) (any, error) {
 }
 
 func (d *desk) people(context.Context, *plugin.Request, none) (any, error) {
-	return map[string]any{"people": []any{map[string]string{"name": "Bob", "box": "https://bob.example/box"}}}, nil
+	return map[string]any{"people": []any{map[string]string{"name": "Bob", "box": "https://bob.example/box", "mail": "bob@corp.example"}}}, nil
 }
 
 func (d *desk) send(_ context.Context, _ *plugin.Request, args struct{ To, Text string }) (any, error) {
