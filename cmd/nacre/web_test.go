@@ -26,10 +26,24 @@ func TestAQuestionIsAnsweredOnTheWebPage(t *testing.T) {
 	has(t, shown, q.ID, "R-1", string(q.Capability), "Approve once")
 	form := hiddenIn(shown)
 	form.Set("verdict", "approve")
+	for _, forged := range []url.Values{{"shown": {strings.Repeat("0", 64)}}, {"shown": {""}}, {"id": {"aaaa"}}, {"stands": {"t"}}, {"verdict": {"approve", "deny"}}} {
+		for field, value := range form {
+			if !forged.Has(field) {
+				forged[field] = value
+			}
+		}
+		hasNo(t, send("answer", forged), "Approved")
+	}
+	i.config(toolsConfig + "[operators.bob]\nidentities = [\"terminal:4242\"]\n")
+	has(t, send("answer", form), "Nothing was approved: ", "no [operators.NAME] has web:") // whoever was an operator is not any more
+	i.config(toolsConfig)
+	if len(i.questions()) != 1 {
+		t.Fatal("a press that decides nothing ended the question")
+	}
 	has(t, send("answer", form), "Approved by")
 	finish(t, r).want(t, 0, "R-1")
 	has(t, send("answer", form), "Nothing was approved")
-	has(t, i.records("asks"), `"face":"web"`, `"shown":"`+question.Of(q).Digest())
+	has(t, i.records("asks"), `"face":"web"`, `"shown":"`+question.Of(q).Digest(), `"reason":"shown"`, `"reason":"stranger"`)
 	i.nacre("audit", "verify").want(t, 0)
 }
 
