@@ -57,7 +57,7 @@ itself; everything else wants a person at a terminal.`,
 	c.Flags().BoolVar(&proving, "prove", false, "play escapes, egress bypasses, planted files and broken installations against this machine, with decoys")
 	c.Flags().StringVar(&project, "project", "", "the project whose files --prove tries to change; the folder that you are in where absent")
 	c.Flags().BoolVar(&how.fix, "fix", false, "repair what can be repaired, after asking, and try again")
-	c.Flags().BoolVar(&how.yes, "yes", false, "with --fix: repair without asking")
+	c.Flags().BoolVar(&how.yes, "yes", false, "with --fix: repair without asking, but for what a person has to choose")
 	c.Flags().BoolVar(&how.probing, "probe", false, "mint each credential that is minted once, and revoke it: it uses the network")
 	c.Flags().BoolVar(&how.live, "live", false, "start the plugins that can verify themselves and ask them: they use their credentials and the network")
 	c.Flags().BoolVar(&how.still, "no-turns", false, "do not give the brains a turn, and do not start plugins")

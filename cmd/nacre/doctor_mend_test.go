@@ -27,7 +27,7 @@ func (i *installation) agrees(texts ...string) result {
 // tool puts a program below the work folder.
 func (i *installation) tool(name, script string) {
 	i.t.Helper()
-	check(i.t, os.Chmod(i.write(name, script), 0o755)) //nolint:gosec // a program
+	check(i.t, os.Chmod(i.write(name, script), 0o755))
 }
 
 // M-60: of two plugins that collide one is set aside where a person chooses it, and the other works then.

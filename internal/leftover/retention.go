@@ -87,12 +87,7 @@ func Prune(ctx context.Context, inst *installation.Installation, rule Rule) (Pru
 			pruned.Unlanded = append(pruned.Unlanded, s.ID)
 		default:
 			if !rule.Dry {
-				err := remove(ctx, inst, s.ID, func(operator.Killed) {})
-				if errors.Is(err, syscall.ENOSPC) && !s.Finished.IsZero() {
-					if err = empty(inst, s.ID); err == nil { // what goes makes room for the mark that it is gone
-						err = remove(ctx, inst, s.ID, func(operator.Killed) {})
-					}
-				}
+				err := removeOld(ctx, inst, s)
 				if errors.Is(err, registry.ErrHeld) || errors.Is(err, errUnlanded) {
 					continue // it was taken up meanwhile
 				}
@@ -197,6 +192,19 @@ func remove(ctx context.Context, inst *installation.Installation, id nacre.Sessi
 		return err
 	}
 	return wipe(held.Dir())
+}
+
+// removeOld removes a session that nobody asked for by name. On a full disk its files make the room for the
+// mark that it is gone.
+func removeOld(ctx context.Context, inst *installation.Installation, s registry.Session) error {
+	err := remove(ctx, inst, s.ID, func(operator.Killed) {})
+	if !errors.Is(err, syscall.ENOSPC) || s.Finished.IsZero() {
+		return err
+	}
+	if err := empty(inst, s.ID); err != nil {
+		return err
+	}
+	return remove(ctx, inst, s.ID, func(operator.Killed) {})
 }
 
 // empty takes the files of a session that came to its end, before anything says that it is removed.
