@@ -2,14 +2,12 @@
 // text, in time that is linear in the text whatever the keywords are.
 package automaton
 
-import "slices"
-
 // Machine finds all of a set of keywords in one walk over a text (Aho and
 // Corasick, 1975), ASCII letters in either case.
 type Machine struct {
-	// next holds, for each state, the state after each class of byte. A state is
-	// where its row begins, and has the bit ends where a keyword ends in it.
-	next  []uint32
+	// next holds, for each state, the state after each class of byte. A state is the
+	// number of its row, and has the bit ends where a keyword ends in it.
+	next  []uint16
 	class [256]uint8
 	width int
 	// longest is how long the longest keyword is.
@@ -19,7 +17,7 @@ type Machine struct {
 }
 
 // ends marks the states in which a keyword ends.
-const ends = 1 << 31
+const ends = 1 << 15
 
 // Hit is a keyword, by its number, and how long it is.
 type Hit struct {
@@ -28,29 +26,39 @@ type Hit struct {
 }
 
 // Step is the state after b.
-func (a *Machine) Step(state uint32, b byte) uint32 {
-	return a.next[state&^ends+uint32(a.class[b])]
+func (a *Machine) Step(state uint16, b byte) uint16 {
+	return a.next[int(state&^ends)*a.width+int(a.class[b])]
 }
 
 // Found are the keywords that end in a state.
-func (a *Machine) Found(state uint32) []Hit {
+func (a *Machine) Found(state uint16) []Hit {
 	if state&ends == 0 {
 		return nil
 	}
-	return a.hits[int(state&^ends)/a.width]
+	return a.hits[state&^ends]
 }
 
-// New takes keywords in lower case.
+// New takes keywords in lower case, of fewer than 32,768 letters together.
 func New(words []string) *Machine {
 	a := &Machine{}
-	states := 1 + a.classes(words) // at most: what is not used is never touched, and rows are never moved (P-06)
-	a.next, a.hits = make([]uint32, 0, states*a.width), make([][]Hit, 0, states)
-	a.grow() // the root
-	for i, word := range words {
-		a.insert(uint16(i), word)
+	most := 1 + a.classes(words) // what is not used is never touched
+	if most > ends {
+		panic("automaton: too many keywords") // they are a part of the program
 	}
-	a.link()
+	tree := make([]node, 1, most)
+	a.hits = make([][]Hit, 1, most)
+	for i, word := range words {
+		tree = a.insert(tree, uint16(i), word)
+	}
+	a.link(tree)
 	return a
+}
+
+// node is a place in the tree of keywords: the bytes that go on from it are a list. A
+// row for each is made when all are known, and written once (P-06).
+type node struct {
+	child, sibling uint16
+	class          uint8
 }
 
 // classes gives each byte that occurs in a keyword a number of its own; all
@@ -73,47 +81,43 @@ func (a *Machine) classes(words []string) (letters int) {
 	return letters
 }
 
-// grow takes the next of the rows that there is room for.
-func (a *Machine) grow() uint32 {
-	at := len(a.next)
-	a.next, a.hits = a.next[:at+a.width], append(a.hits, nil)
-	clear(a.next[at:]) // what is read before it is written is mapped twice
-	return uint32(at)
-}
-
-func (a *Machine) insert(id uint16, word string) {
-	state := uint32(0)
+func (a *Machine) insert(tree []node, id uint16, word string) []node {
+	at := uint16(0)
 	for i := range len(word) {
-		at := state + uint32(a.class[word[i]])
-		if a.next[at] == 0 {
-			a.next[at] = a.grow()
+		class, child := a.class[word[i]], tree[at].child
+		for child != 0 && tree[child].class != class {
+			child = tree[child].sibling
 		}
-		state = a.next[at]
+		if child == 0 {
+			child = uint16(len(tree))
+			tree, a.hits = append(tree, node{class: class, sibling: tree[at].child}), append(a.hits, nil)
+			tree[at].child = child
+		}
+		at = child
 	}
-	row := int(state) / a.width
-	a.hits[row] = append(a.hits[row], Hit{id, uint16(len(word))})
+	a.hits[at] = append(a.hits[at], Hit{id, uint16(len(word))})
+	return tree
 }
 
 // link makes the tree a machine, from the root down: a missing child leads to
 // where the longest suffix that is also a prefix would have led.
-func (a *Machine) link() {
-	fallback := make([]uint32, len(a.hits))
-	for queue := make([]uint32, 1, len(a.hits)); len(queue) > 0; queue = queue[1:] { // the root, and on
-		state := queue[0]
-		back := fallback[int(state)/a.width]
-		row, other := a.next[state:][:a.width], a.next[back:][:a.width]
-		for c, child := range row {
-			if child == 0 {
-				row[c] = other[c]
-				continue
+func (a *Machine) link(tree []node) {
+	a.next = make([]uint16, len(tree)*a.width)
+	fallback := make([]uint16, len(tree))
+	for queue := make([]uint16, 1, len(tree)); len(queue) > 0; queue = queue[1:] { // the root, and on
+		at := queue[0]
+		row, other := a.next[int(at)*a.width:][:a.width], a.next[int(fallback[at])*a.width:][:a.width]
+		if at != 0 {
+			copy(row, other)
+		}
+		for child := tree[at].child; child != 0; child = tree[child].sibling {
+			c, suffix := tree[child].class, uint16(0) // one letter has no shorter suffix
+			if at != 0 {
+				suffix = other[c]
 			}
-			at, suffix := int(child)/a.width, other[c]
-			if state == 0 { // one letter has no shorter suffix
-				suffix = 0
-			}
-			fallback[at] = suffix &^ ends
-			a.hits[at] = slices.Concat(a.hits[at], a.Found(suffix))
-			if len(a.hits[at]) > 0 {
+			fallback[child] = suffix &^ ends
+			a.hits[child] = append(a.hits[child], a.Found(suffix)...)
+			if row[c] = child; len(a.hits[child]) > 0 {
 				row[c] |= ends
 			}
 			queue = append(queue, child)

@@ -13,7 +13,7 @@ const (
 )
 
 // end is a place where keywords end: how many bytes of a stretch were walked then.
-type end struct{ after, state uint32 }
+type end struct{ after, state uint16 }
 
 // laneEnds are those of one lane.
 type laneEnds struct {
@@ -25,7 +25,7 @@ type laneEnds struct {
 // those are. What found returns is a place up to which no keyword need be told any more
 // that begins before it: it may be told nevertheless.
 func (a *Machine) Walk(text string, found func(end int, words []Hit) (skip int)) {
-	state, at := uint32(0), 0
+	state, at := uint16(0), 0
 	for {
 		stretch := min((len(text)-at)/lanes, longStretch)
 		if stretch < shortStretch*a.longest {
@@ -51,7 +51,7 @@ func (a *Machine) Walk(text string, found func(end int, words []Hit) (skip int))
 }
 
 // along walks a text from at up to limit, byte by byte.
-func (a *Machine) along(text string, state uint32, at, limit int, found func(end int, words []Hit) (skip int)) (uint32, int) {
+func (a *Machine) along(text string, state uint16, at, limit int, found func(end int, words []Hit) (skip int)) (uint16, int) {
 	for at < limit {
 		state = a.Step(state, text[at])
 		at++
@@ -67,9 +67,9 @@ func (a *Machine) along(text string, state uint32, at, limit int, found func(end
 
 // abreast walks all lanes of a text and returns the state at its end. It is not ok
 // where more keywords end than a lane has room for.
-func (a *Machine) abreast(text string, first uint32, told *[lanes]laneEnds) (last uint32, ok bool) {
+func (a *Machine) abreast(text string, first uint16, told *[lanes]laneEnds) (last uint16, ok bool) {
 	stretch := len(text) / lanes
-	var s1, s2, s3 uint32
+	var s1, s2, s3 uint16
 	for i := stretch - a.longest + 1; i < stretch; i++ {
 		s1, s2, s3 = a.Step(s1, text[i]), a.Step(s2, text[i+stretch]), a.Step(s3, text[i+2*stretch])
 	}
@@ -79,8 +79,8 @@ func (a *Machine) abreast(text string, first uint32, told *[lanes]laneEnds) (las
 		if (s0|s1|s2|s3)&ends == 0 {
 			continue
 		}
-		for lane, state := range [lanes]uint32{s0, s1, s2, s3} {
-			if state&ends != 0 && !told[lane].add(end{uint32(i + 1), state}) {
+		for lane, state := range [lanes]uint16{s0, s1, s2, s3} {
+			if state&ends != 0 && !told[lane].add(end{uint16(i + 1), state}) {
 				return 0, false
 			}
 		}

@@ -118,7 +118,7 @@ func (n naming) below(name string) kind {
 
 // kindOf is how a value under a name is judged: by the keyword that ends it.
 func (e *Engine) kindOf(name string) kind {
-	state, words := uint32(0), e.words()
+	state, words := uint16(0), e.words()
 	for i := range len(name) {
 		state = words.Step(state, name[i])
 		for _, hit := range words.Found(state) {
