@@ -19,7 +19,7 @@ func TestDoctorCompletesWhatAKilledRunLeft(t *testing.T) {
 	t.Parallel()
 	i := install(t)
 	has(t, i.nacre("doctor", "--no-turns").stdout, "none was killed and left open")
-	r := i.waits("work")
+	r := i.waits()
 	_ = r.Process.Kill()
 	finish(t, r)
 	has(t, i.nacre("doctor", "--no-turns").stdout, "killed, and what was left is open: work", "nacre doctor --fix")

@@ -116,7 +116,7 @@ func TestDoctorSetsABrokenAuditAside(t *testing.T) {
 	has(t, r.stderr, "a person has to choose it at a terminal, without --yes: keep the audit that does not hold as audit.aside-")
 	i.nacre("audit", "verify").want(t, 1)
 
-	atWork := i.waits("work")
+	atWork := i.waits()
 	screen, wait := i.terminal("doctor", "--no-turns", "--fix")
 	screen.until("keep the audit that does not hold")
 	screen.until("[y/N]")

@@ -106,8 +106,8 @@ func (i *installation) rows() (all []ledger.Status) {
 	return all
 }
 
-// waits begins a task of the agent agent-0 that works until it is told, and waits until it does.
-func (i *installation) waits(session string) *running {
+// waits begins a task of the agent agent-0 in the session work, which works until it is told, and waits until it does.
+func (i *installation) waits() *running {
 	i.t.Helper()
 	i.write("p/.nacre/roles/fixer.toml", taskRole)
 	i.write("p/pkg/x/x.txt", "broken\n")
@@ -115,8 +115,8 @@ func (i *installation) waits(session string) *running {
 	rec := i.write("rec.jsonl", `{"v":1,"name":"r"}`+"\n"+
 		`{"tool":"shell","input":{"command":"touch pkg/x/ready; until test -e pkg/x/go; do sleep 0.02; done; rm pkg/x/ready pkg/x/go"}}`+"\n"+
 		`{"tool":"write","input":{"path":"pkg/x/x.txt","content":"fixed\n"}}`+"\n")
-	r := i.begin("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", session, "--check", "grep -q fixed pkg/x/x.txt")
-	eventually(i.t, "an agent at work", func() bool { return isThere(filepath.Join(i.workspace(session), "pkg/x/ready")) })
+	r := i.begin("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", "work", "--check", "grep -q fixed pkg/x/x.txt")
+	eventually(i.t, "an agent at work", func() bool { return isThere(filepath.Join(i.workspace("work"), "pkg/x/ready")) })
 	return r
 }
 
@@ -133,7 +133,7 @@ func TestARunIsInterruptedWithItsSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := install(t)
-			r := i.waits("work")
+			r := i.waits()
 			if have := i.rows(); !slices.Equal(have, []ledger.Status{ledger.Running}) {
 				t.Fatalf("while it runs: %q", have)
 			}
@@ -160,7 +160,7 @@ func TestARunIsInterruptedWithItsSession(t *testing.T) {
 func TestAnInterruptedRunIsGivenUp(t *testing.T) {
 	t.Parallel()
 	i := install(t)
-	r := i.waits("work")
+	r := i.waits()
 	i.nacre("sessions", "give-up", "work").want(t, 1, "sessions stop work")
 	_ = r.Process.Kill()
 	finish(t, r)
