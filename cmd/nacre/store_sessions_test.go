@@ -149,6 +149,22 @@ func TestARecordWhoseAnswerIsLostStopsNothing(t *testing.T) {
 	one.nacre("audit", "verify").want(t, 0)
 }
 
+// X-02: what a session came to is said again over another connection where the answer was lost with the first one: it is
+// not lost for other machines.
+func TestTheEndOfASessionIsSaidAgain(t *testing.T) {
+	t.Parallel()
+	c := restingCluster(t, "fresh", 1, "one")
+	one := c.nodes[0]
+	one.wire.Mute("UPDATE nacre_session SET state")
+	r := one.begin("exec", "-q", "--session", "work", "--", "true")
+	eventually(t, "its end to be on its way", one.wire.Muted)
+	one.wire.Heal()
+	finish(t, r).want(t, 0)
+	if n := c.count(`SELECT count(*) FROM nacre_session WHERE session = 'work' AND state = 'done' AND ended IS NOT NULL`); n != 1 {
+		t.Error("the store has not heard of its end")
+	}
+}
+
 // X-02, X-01: a node that serves notices by itself that a session of another machine is lost, records it and says so in the
 // store's list; what its machine removes leaves the list, and so does, by age, what a lost machine left in it.
 func TestANodeNoticesLostSessionsByItself(t *testing.T) {

@@ -64,7 +64,7 @@ func (m *Machine) Prune(ctx context.Context) error {
 		if err != nil || upto < 0 {
 			return err
 		}
-		c, err := cutsOf(m.paths.Audit(), uint64(upto)) //nolint:gosec // not below 0
+		c, err := cutsOf(m.paths.Audit(), uint64(upto))
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (m *Machine) Retire(ctx context.Context, name, by string, now time.Time) (r
 		return 0, err
 	}
 	err = database.Alone(ctx, pool, oneAtATime, func(tx pgx.Tx) error {
-		records, err = retire(ctx, m, tx, key, name, before, retired{Installation: m.store.Installation(), Name: name, By: by, Time: now.UTC().Format(time.RFC3339)})
+		records, err = retire(ctx, m, tx, key, before, retired{Installation: m.store.Installation(), Name: name, By: by, Time: now.UTC().Format(time.RFC3339)})
 		return err
 	})
 	if err != nil {
@@ -151,7 +151,8 @@ func (m *Machine) Retire(ctx context.Context, name, by string, now time.Time) (r
 	return records, err
 }
 
-func retire(ctx context.Context, m *Machine, tx pgx.Tx, key ed25519.PrivateKey, name string, before seen, says retired) (records uint64, err error) {
+func retire(ctx context.Context, m *Machine, tx pgx.Tx, key ed25519.PrivateKey, before seen, says retired) (records uint64, err error) {
+	name := says.Name
 	_, one, err := look(ctx, tx, name)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, ErrUnknown
