@@ -145,7 +145,7 @@ func TestAClaimThatNeverBecomesReadySaysSo(t *testing.T) {
 	s, c := cluster(t, "ours")
 	s.put("sandboxclaims", object("extensions.agents.x-k8s.io/v1beta1", "SandboxClaim", "claim", conditions("False", "NoPods", "the pool is empty"), nil))
 	cl := claimed(t, c)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err := cl.Ready(ctx)
 	if err == nil || !strings.Contains(err.Error(), "did not become ready") || !strings.Contains(err.Error(), "NoPods: the pool is empty") || !strings.Contains(err.Error(), "kubectl -n theirs describe sandboxclaim") {
@@ -169,7 +169,7 @@ func TestAClaimIsWaitedForThoughAnAnswerIsLost(t *testing.T) {
 	s.mu.Lock()
 	s.hangsUp = 1 << 20
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if _, err := cl.Ready(ctx); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("have %v", err)
