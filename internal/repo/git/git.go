@@ -149,8 +149,8 @@ func once(ctx context.Context, c Command) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := os.NewFile(uintptr(fd), "git's trace") //nolint:gosec // a descriptor is not negative
-	defer func() { _ = told.Close() }()            // it is in memory
+	told := os.NewFile(uintptr(fd), "git's trace")
+	defer func() { _ = told.Close() }() // it is in memory
 	g := &Program{path: path}
 	c.Env = append(slices.Clip(c.Env), "GIT_TRACE2_EVENT=3")
 	cmd, complaint, cancel := g.Prepare(ctx, c)

@@ -30,7 +30,7 @@ func TestGitIsAskedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			script := "#!/bin/sh\necho >> " + filepath.Join(dir, "runs") + "\n" + c.script + "\n"
-			if err := os.WriteFile(filepath.Join(dir, "git"), []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
+			if err := os.WriteFile(filepath.Join(dir, "git"), []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			t.Setenv("PATH", dir)
