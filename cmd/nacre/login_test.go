@@ -198,6 +198,8 @@ func TestAMissingLoginIsNamed(t *testing.T) {
 	check(t, os.RemoveAll(i.work+"/home/.local/state/nacre/logins"))
 	i.write("home/.config/nacre/config.toml", "[model]\nlogin = \"subscription\"\n")
 	everywhere("nacre login claude signs in; or", "nacre login codex signs in; or")
+	i.write("home/.config/nacre/config.toml", "[model]\nkey_file = \"/nowhere/key\"\n")
+	i.nacre("run", "--project", "p", "--brain", "claude", "x").want(t, 3, "write the key to /nowhere/key", "nacre login claude")
 	i.write("home/.config/nacre/config.toml", "[model]\nbase_url = \"https://relay.example\"\n")
 	have := i.nacre("claude", "--project", "p")
 	have.want(t, 125, claude)

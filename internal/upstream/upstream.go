@@ -184,12 +184,12 @@ type Key struct {
 	Help string
 }
 
-// Keys are those for the dialects that agents speak. Where the places cannot be read, nobody
-// can be asked: the run that needs one says why.
+// Keys are those for the dialects that agents speak. Where the places cannot be read, as with a file
+// of a key that is not there, nobody can be asked: the run that needs one says why.
 func Keys(inst *installation.Installation) (anthropic, chat, responses Key) {
 	places, err := Places(inst)
 	if err != nil {
-		return Key{}, Key{}, Key{}
+		places = nil
 	}
 	of := func(d model.Dialect, vendor, env string) Key {
 		k := keyFor(places, d)
