@@ -393,7 +393,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 		write(t, filepath.Join(r.dir, "handler.py"), fmt.Sprintf("print(%d)\n", turn))
 		r.commit("next")
 		cmd := exec.Command(os.Args[0], "-test.run=^TestUpdateUntilKilled$")
-		cmd.Env = append(os.Environ(), workVariable+"="+filepath.Dir(h.store.Plugins))
+		cmd.Env = append(os.Environ(), workVariable+"="+filepath.Dir(h.store.Plugins), "TMPDIR="+t.TempDir()) // what it leaves goes with the test
 		out, err := cmd.StdoutPipe()
 		if err == nil {
 			err = cmd.Start()
