@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // agrees answers doctor --fix at a terminal: yes to the questions that have one of the texts, and no to the others.
@@ -142,30 +140,21 @@ func TestDoctorSetsABrokenAuditAside(t *testing.T) {
 // they leave lets nacre work.
 func TestDoctorMakesRoomOnAFullDisk(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root mounts a small disk")
-	}
 	i := install(t)
 	i.config("[retention]\nolder = \"1s\"\n")
-	state := filepath.Join(i.work, "home/.local/state")
-	check(t, os.MkdirAll(state, 0o700))
-	script := i.write("script", `set -u
+	said := i.onSmallDisk(`set -u
 mount -t tmpfs -o size=16m none "$1"
 "$2" exec -q --session old -- true || exit 1
 head -c 4000000 /dev/zero >"$1/nacre/sessions/old/left.bin"
 dd if=/dev/zero of="$1/fill" bs=4k 2>/dev/null
 sleep 1.1
 "$2" doctor --no-turns | grep room
-"$2" doctor --no-turns --fix --yes >"$3" 2>&1
-grep -E 'repaired' "$3" || cat "$3"
+"$2" doctor --no-turns --fix --yes >"$3/said" 2>&1
+grep -E 'repaired' "$3/said" || cat "$3/said"
 [ ! -e "$1/nacre/sessions/old/left.bin" ] || echo it is there still
 "$2" exec -q -- echo works again
 "$2" audit verify >/dev/null && echo verified
 `)
-	said, err := i.command(testpeer.Need(t, "unshare"), "-m", "sh", script, state, filepath.Join(bin, "nacre"), filepath.Join(i.work, "said")).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
-	has(t, string(said), "1 old sessions take 3 MiB or more", "repaired: remove 1 old sessions", "works again", "verified")
-	hasNo(t, string(said), "it is there still")
+	has(t, said, "1 old sessions take 3 MiB or more", "repaired: remove 1 old sessions", "works again", "verified")
+	hasNo(t, said, "it is there still")
 }

@@ -87,7 +87,7 @@ func Prune(ctx context.Context, inst *installation.Installation, rule Rule) (Pru
 			pruned.Unlanded = append(pruned.Unlanded, s.ID)
 		default:
 			if !rule.Dry {
-				err := removeOld(ctx, inst, s)
+				err := remove(ctx, inst, s.ID, func(operator.Killed) {})
 				if errors.Is(err, registry.ErrHeld) || errors.Is(err, errUnlanded) {
 					continue // it was taken up meanwhile
 				}
@@ -185,37 +185,15 @@ func remove(ctx context.Context, inst *installation.Installation, id nacre.Sessi
 	if err := machines.SessionsOf(inst.Registry, inst.Keys).Remove(ctx, id); err != nil {
 		return err
 	}
-	err = held.Update(func(s *registry.Session) {
+	gone := func(s *registry.Session) {
 		s.State, s.Title, s.Project, s.Work, s.Started = nacre.SessionRemoved, "", "", "", time.Time{}
-	})
+	}
+	err = held.Update(gone)
+	if errors.Is(err, syscall.ENOSPC) { // what goes makes room for the mark that it is gone
+		err = errors.Join(wipe(held.Dir()), held.Update(gone))
+	}
 	if err != nil {
 		return err
-	}
-	return wipe(held.Dir())
-}
-
-// removeOld removes a session that nobody asked for by name. On a full disk its files make the room for the
-// mark that it is gone.
-func removeOld(ctx context.Context, inst *installation.Installation, s registry.Session) error {
-	err := remove(ctx, inst, s.ID, func(operator.Killed) {})
-	if !errors.Is(err, syscall.ENOSPC) || s.Finished.IsZero() {
-		return err
-	}
-	if err := empty(inst, s.ID); err != nil {
-		return err
-	}
-	return remove(ctx, inst, s.ID, func(operator.Killed) {})
-}
-
-// empty takes the files of a session that came to its end, before anything says that it is removed.
-func empty(inst *installation.Installation, id nacre.SessionID) (err error) {
-	held, err := inst.Registry.Adopt(id)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, held.Release()) }()
-	if isUnfinished(held) || task.IsLeft(held.Dir()) {
-		return errUnlanded
 	}
 	return wipe(held.Dir())
 }

@@ -41,6 +41,9 @@ func settle(ctx context.Context, o Options, held *registry.Held, complete func(s
 	if held.State == "" { // it was killed before it wrote what it is
 		return held.Settled()
 	}
+	if held.Chain == "" && held.Sockets == "" && held.Began.IsZero() && !held.Live() { // nothing was left open: a full disk does not matter
+		return held.Settled()
+	}
 	err := held.Update(func(s *registry.Session) {
 		s.Chain, s.Sockets, s.Began = "", "", time.Time{}
 		if s.Live() {

@@ -75,7 +75,7 @@ var (
 	ErrForeign  = errors.New("another program's database: move it away")
 	ErrReadOnly = errors.New("it cannot be written: check the owner and the mode of the file and its folder, and the disk")
 	ErrFull     = errors.New("the disk is full: make room")
-	ErrIO       = errors.New("it cannot be read or written: the disk is full, or it fails")
+	ErrIO       = errors.New("it cannot be read or written: the disk is full, or it fails; make room, or have the disk looked at")
 	// ErrExposed is a file that others may have written to.
 	ErrExposed = errors.New("open to other users")
 )
