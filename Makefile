@@ -114,14 +114,14 @@ deadcode:
 # does not see.
 OUTSIDE := /cmd/nacre|/internal/selfhost|/internal/egress/compat|/internal/sandbox/probe
 # Only what is done at once can race: a package none of whose files, tests included, starts a
-# goroutine, holds a lock, has tests side by side or runs on the engine is built and run without the
-# detector, and so is one that has no tests. A value that is computed once is no lock: nobody is there
-# to wait for it.
-AT_ONCE := ^[[:space:]]*go |\.Go\(|sync\.[^O]|sync\.Once($$|[^FV])|"sync/atomic"|[^a-z]chan |t\.Parallel\(|/internal/engine"
+# goroutine, holds a lock, has tests side by side, runs on the engine or shares a database is built and
+# run without the detector, and so is one that has no tests. A value that is computed once is no lock:
+# nobody is there to wait for it.
+AT_ONCE := ^[[:space:]]*go |\.Go\(|sync\.[^O]|sync\.Once($$|[^FV])|"sync/atomic"|[^a-z]chan |t\.Parallel\(|/internal/engine"|testpeer\.Postgres
 FILES   := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{range .GoFiles}} {{$$.Dir}}/{{.}}{{end}}{{range .TestGoFiles}} {{$$.Dir}}/{{.}}{{end}}{{range .XTestGoFiles}} {{$$.Dir}}/{{.}}{{end}}{{end}}
 
 # What measures, or tries one input after the other, races with nobody, and takes minutes under the detector.
-IN_TURN := ^Test(Injection|Conversations|Retrieval|EveryChangedByteIsFound|NothingIsLaundered)$$
+IN_TURN := ^Test(Injection|Conversations|Retrieval|EveryChangedByteIsFound|NothingIsLaundered|ASchemaThatReadsOverAndOverEnds|SchemasMeanWhatTheySayElsewhere)$$|AdapterIsABrain$$/^a_line_o|IsEndedWhenItIsNotWhatWasLaunched$$/^bigger
 
 # What only the detector's programs need is compiled without what only a debugger reads.
 race: fixtures ## the tests with the race detector (needs gcc)

@@ -47,6 +47,7 @@ func TestPeersAreAskedWhatTheyCanDo(t *testing.T) {
 	bin := t.TempDir()
 	for name, script := range map[string]string{
 		"cargo": "echo 'cargo 1.65.0 (4bc8f24d3 2022-10-20)'", "node": "echo v20.16.0; test \"$1\" != -e", "mute": "exit 0", "broken": "echo 9.9; exit 1",
+		"left": "exit 0", "right": "exit 0",
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // a program
 			t.Fatal(err)
@@ -54,6 +55,7 @@ func TestPeersAreAskedWhatTheyCanDo(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":/usr/bin:/bin")
 	t.Setenv("NACRE_UNAVAILABLE", "tmux wget")
+	t.Setenv("NACRE_WITHOUT", "left postgres")
 	atLeast := func(program, version string) func(testing.TB) {
 		return func(tb testing.TB) { testpeer.AtLeast(tb, program, version) }
 	}
@@ -73,6 +75,9 @@ func TestPeersAreAskedWhatTheyCanDo(t *testing.T) {
 		"a program that fails to say":            {atLeast("broken", "1"), skipped, skipped},
 		"a program that can do it":               {able("node", "--version"), found, found},
 		"a program that cannot":                  {able("node", "-e", "x"), skipped, skipped},
+		"a program that is left out":             {need("left"), skipped, failed},
+		"a program beside one that is left out":  {need("right"), found, found},
+		"a server that is left out":              {func(tb testing.TB) { testpeer.Postgres(tb) }, skipped, failed},
 		"a program that is not here":             {need("no-such-program"), skipped, failed},
 		"one to try that is not here":            {able("no-such-program"), skipped, failed},
 		"one of a version that is not here":      {atLeast("no-such-program", "1"), skipped, failed},
