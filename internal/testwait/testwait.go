@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	// pace is how long what is not true yet is left alone.
-	pace = 2 * time.Millisecond
+	// pace is how long what is not true yet is left alone at least, and longest at most: in
+	// between it is left alone four times as long as it took to ask, so that a wait that starts a
+	// program to ask leaves the processors to what it waits for.
+	pace    = 2 * time.Millisecond
+	longest = time.Second
 	// patience is the longest wait: what has not come true by then does not, and the tests
 	// that are still to run get their time.
 	patience = 10 * time.Minute
@@ -27,11 +30,13 @@ func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Until(deadline(t)))
 	defer cancel()
-	ticker := time.NewTicker(pace)
-	defer ticker.Stop()
-	for !holds() {
+	for {
+		asked := time.Now()
+		if holds() {
+			return
+		}
 		select {
-		case <-ticker.C:
+		case <-time.After(min(max(pace, 4*time.Since(asked)), longest)):
 		case <-ctx.Done():
 			t.Fatalf("waited in vain for %s", what)
 		}
