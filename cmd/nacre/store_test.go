@@ -287,3 +287,57 @@ func TestMemoriesAreEveryMachines(t *testing.T) {
 	restored.env = append(restored.env, "STORE=postgres://nacre@/x?host=/nonexistent")
 	restored.nacre("memory", "list").want(t, 3, "does not answer")
 }
+
+// X-01: nacre store migrate moves a memory whole or not at all, wherever it is killed, and again it moves what is left:
+// nothing that was superseded is current in between, and no session that still uses the file loses what it remembers.
+func TestAMemoryIsMovedWholeWhereverThatIsKilled(t *testing.T) {
+	t.Parallel()
+	server := testpeer.Postgres(t)
+	one := install(t)
+	one.write("home/.config/nacre/config.toml", "[groups.main]\ntools = [\"memory_store\", \"memory_search\"]\n")
+	one.nacre("memory", "import", "--trusted", one.write("in.jsonl", `{"nacre_memory":1}
+{"entry":{"id":"old","type":"fact","content":"the walrus is shy","created_at":"2026-02-18T14:30:00.000Z","superseded_by":"new"}}
+{"entry":{"id":"new","type":"fact","content":"the walrus is bold","created_at":"2026-02-19T14:30:00.000Z"}}
+{"entry":{"id":"from","type":"fact","content":"greet the walrus","created_at":"2026-02-20T14:30:00.000Z"}}
+{"link":{"from":"from","to":"new","kind":"derived_from"}}
+`)).want(t, 0)
+	early := one.begin("exec", "-q", "--session", "early", "--", "sh", "-c", `ipc memory_store '{"type":"fact","content":"the quokka sleeps"}'; exec sleep 600`)
+	eventually(t, "what the early session remembers", func() bool { return strings.Contains(one.nacre("memory", "search", "quokka").stdout, "sleeps") })
+	one.env = append(one.env, "STORE="+server)
+	one.write("home/.config/nacre/config.toml", storeConfig)
+	one.nacre("store", "migrate").want(t, 1, "the memory of group main stays in its file", "still uses it")
+	check(t, early.Process.Kill())
+	_ = early.Wait() // as it was killed
+
+	pool, err := pgxpool.New(t.Context(), server)
+	check(t, err)
+	defer pool.Close()
+	count := func(of string) (n int) {
+		t.Helper()
+		check(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM "+of).Scan(&n))
+		return n
+	}
+	for _, table := range []string{"memory_entries", "memory_edges", "memory_trail", "memory_used"} {
+		tx, err := pool.Begin(t.Context())
+		check(t, err)
+		_, err = tx.Exec(t.Context(), "LOCK TABLE "+table+" IN SHARE MODE")
+		check(t, err)
+		moves := one.begin("store", "migrate")
+		eventually(t, "that it comes to "+table, func() bool { return count("pg_locks WHERE NOT granted") > 0 })
+		check(t, moves.Process.Kill())
+		_ = moves.Wait() // as it was killed
+		check(t, tx.Rollback(t.Context()))
+		eventually(t, "the end of its connections", func() bool { return count("pg_stat_activity WHERE application_name = 'nacre'") == 0 })
+		if n := count("memory_entries") + count("memory_trail") + count("memory_used"); n != 0 {
+			t.Errorf("killed at %s, it has left %d rows", table, n)
+		}
+	}
+	one.nacre("store", "migrate").want(t, 0, "memory")
+	one.nacre("memory", "search", "walrus").want(t, 0, "is bold", "greet the walrus")
+	hasNo(t, one.nacre("memory", "search", "walrus").stdout, "is shy")
+	one.nacre("memory", "search", "quokka").want(t, 0, "sleeps")
+	if left := one.holding("the walrus"); len(left) > 0 {
+		t.Errorf("the machine keeps it in %v", left)
+	}
+	one.nacre("memory", "forget", "--yes", "--match", "bold").want(t, 0, "greet the walrus")
+}
