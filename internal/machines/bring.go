@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -38,6 +39,10 @@ func (m *Machine) Bring(ctx context.Context) (brought []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	pruned, err := cutsOf(m.paths.Audit(), math.MaxUint64)
+	if err != nil {
+		return nil, err
+	}
 	for _, chain := range chains {
 		head, err := m.closed(chain)
 		if err != nil || head.State != audit.HeadClosed {
@@ -45,7 +50,7 @@ func (m *Machine) Bring(ctx context.Context) (brought []string, err error) {
 		}
 		var done bool
 		err = database.Alone(ctx, pool, oneAtATime, func(tx pgx.Tx) error {
-			done, err = m.bring(ctx, tx, me.Name, head)
+			done, err = m.bring(ctx, tx, me.Name, head, pruned)
 			return err
 		})
 		if err != nil {
@@ -86,12 +91,15 @@ func (m *Machine) closed(chain string) (audit.Head, error) {
 	return audit.ParseHead(text)
 }
 
-// bring puts in the lines of one chain that the store lacks.
-func (m *Machine) bring(ctx context.Context, tx pgx.Tx, machine string, head audit.Head) (done bool, err error) {
+// bring puts in the lines of one chain that the store lacks, and that were not pruned here.
+func (m *Machine) bring(ctx context.Context, tx pgx.Tx, machine string, head audit.Head, c cuts) (done bool, err error) {
 	var next uint64
 	err = tx.QueryRow(ctx, `SELECT coalesce((SELECT upto + 1 FROM nacre_chain WHERE machine = $1 AND chain = $2 FOR UPDATE), 0)`, machine, head.Chain).Scan(&next)
 	if err != nil || next > head.Seq {
 		return false, err
+	}
+	if cut, pruned := c.part[head.Chain]; pruned {
+		next = max(next, uint64(cut)+1) //nolint:gosec // a record's number
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO nacre_chain (machine, chain, upto, head) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (machine, chain) DO UPDATE SET upto = excluded.upto, head = excluded.head`, machine, head.Chain, head.Seq, head.Bytes())

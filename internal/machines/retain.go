@@ -1,6 +1,7 @@
 package machines
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -82,8 +83,31 @@ func (m *Machine) Prune(ctx context.Context) error {
 				return err
 			}
 		}
-		return nil
+		return begin(ctx, tx, me.Name, c.part)
 	}))
+}
+
+// begin lets chains begin after what was pruned of them, where a row holds both.
+func begin(ctx context.Context, tx pgx.Tx, machine string, cuts map[string]int64) error {
+	for chain, cut := range cuts {
+		var first int64
+		var lines []byte
+		err := tx.QueryRow(ctx, `SELECT first, lines FROM nacre_chain_line WHERE machine = $1 AND chain = $2 AND first <= $3 AND upto > $3`, machine, chain, cut).Scan(&first, &lines)
+		if errors.Is(err, pgx.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		left := bytes.SplitAfterN(lines, []byte("\n"), int(cut-first)+2)
+		if len(left) < int(cut-first)+2 {
+			continue // it is not whole, which is for Verify to judge
+		}
+		if _, err := tx.Exec(ctx, `UPDATE nacre_chain_line SET first = $4, lines = $5 WHERE machine = $1 AND chain = $2 AND first = $3`, machine, chain, first, cut+1, left[len(left)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // retired is what the installation's key says of a machine that is gone for good: how far its index reached when
