@@ -20,6 +20,8 @@ const (
 	waitMost  = 200 * time.Millisecond
 	// storeTimeout is how long a step's result may take to be kept.
 	storeTimeout = 15 * time.Second
+	// beats are the parts in which that time is counted.
+	beats = 15
 	// MaxList is the most workflows that List returns.
 	MaxList = 1000
 )
@@ -90,9 +92,11 @@ type Client struct {
 	// stuck is closed once a step's result could not be kept in time.
 	stuck     chan struct{}
 	stuckOnce sync.Once
-	// returned holds when each workflow that ran here returned, by id: the
+	// returned holds the ids of workflows that returned here long ago: the
 	// library forgets an outcome that it could not store.
-	returned sync.Map
+	returned   sync.Map
+	closed     chan struct{}
+	closedOnce sync.Once
 }
 
 // OpenClient opens the store of engines that other processes run. Where none
@@ -149,31 +153,54 @@ func migrate(ctx context.Context, path string, log *slog.Logger) error {
 }
 
 func newClient(lib dbos.Context, db *sql.DB, log *slog.Logger) *Client {
-	return &Client{lib: lib, db: db, log: logger(log), stuck: make(chan struct{})}
+	return &Client{lib: lib, db: db, log: logger(log), stuck: make(chan struct{}), closed: make(chan struct{})}
 }
 
 // watchStore begins when a step is done and ends when its result is kept. The
 // library tries for ever where the disk is full; a person is told instead.
 func (c *Client) watchStore() (kept func()) {
-	timer := time.AfterFunc(storeTimeout, func() { c.stuckOnce.Do(func() { close(c.stuck) }) })
-	return func() { timer.Stop() }
+	return c.afterRunning(storeTimeout, func() { c.stuckOnce.Do(func() { close(c.stuck) }) })
+}
+
+// afterRunning calls f once this process has run for that long, unless it is told to stop or the
+// client is closed. Of the time that the process was stopped for, or its machine slept, it counts one beat: nothing
+// was tried meanwhile, so it says nothing of the store.
+func (c *Client) afterRunning(d time.Duration, f func()) (stop func()) {
+	stopped := make(chan struct{})
+	go func() {
+		beat := time.NewTicker(d / beats)
+		defer beat.Stop()
+		for range beats {
+			select {
+			case <-beat.C:
+			case <-stopped:
+				return
+			case <-c.closed:
+				return
+			}
+		}
+		f()
+	}()
+	return sync.OnceFunc(func() { close(stopped) })
+}
+
+// hasReturned notes that a workflow returned here.
+func (c *Client) hasReturned(id string) {
+	c.afterRunning(storeTimeout, func() { c.returned.Store(id, true) })
 }
 
 // lost reports whether a workflow returned here so long ago that its outcome
 // will not be stored any more.
 func (c *Client) lost(id string) bool {
-	at, ok := c.returned.Load(id)
-	if !ok {
-		return false
-	}
-	since, ok := at.(time.Time)
-	return ok && time.Since(since) > storeTimeout
+	_, ok := c.returned.Load(id)
+	return ok
 }
 
 // Close stops. An engine's running workflows are interrupted, not cancelled:
 // the next Open carries them on. A step that ignores its context delays Close
 // by at most 10 s and is then an error.
 func (c *Client) Close() error {
+	c.closedOnce.Do(func() { close(c.closed) })
 	err := dbos.Shutdown(c.lib, closeTimeout)
 	return errors.Join(err, c.db.Close())
 }

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,10 +12,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/engine"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 var crashSteps = []string{"launch", "run", "verify", "merge", "record"}
@@ -58,6 +61,10 @@ func crashWork(w *engine.Run, input json.RawMessage, dir, stopIn string) (json.R
 				fmt.Println("stopped")
 				select {}
 			}
+			if stopIn == "held" && name == "run" {
+				fmt.Println("stopped")
+				await(filepath.Join(dir, "go"))
+			}
 			return text(told + " " + name), note(dir, "end "+name)
 		})
 		if err != nil {
@@ -73,6 +80,16 @@ func crashWork(w *engine.Run, input json.RawMessage, dir, stopIn string) (json.R
 		}
 	}
 	return text(told), nil
+}
+
+// await returns once the file is there.
+func await(path string) {
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func note(dir, line string) error {
@@ -192,5 +209,45 @@ func TestASignalOutlivesTheProcess(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil || !strings.HasPrefix(last, `result: "start launch`) {
 		t.Errorf("have %s, %v", last, err)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// X-02: the time that a process was stopped for is no time that its file could not be written in.
+func TestAStoppedProcessDoesNotBlameItsFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd, lines := startChild(t, dir, "held")
+	if !lines.Scan() || lines.Text() != "stopped" {
+		t.Fatalf("child said %q", lines.Text())
+	}
+	db, err := sql.Open("sqlite", filepath.Join(dir, "engine.sqlite"))
+	check(t, err)
+	defer func() { check(t, db.Close()) }()
+	hold, err := db.Conn(t.Context())
+	check(t, err)
+	_, err = hold.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	testwait.Until(t, "the end of the step", func() bool { return slices.Contains(logged(t, dir), "end run") })
+	time.Sleep(time.Second) // its result cannot be kept
+	check(t, cmd.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(16 * time.Second) // longer than a result may take to be kept
+	_, err = hold.ExecContext(t.Context(), "ROLLBACK")
+	check(t, err)
+	check(t, hold.Close())
+	check(t, cmd.Process.Signal(syscall.SIGCONT))
+	var last string
+	for lines.Scan() {
+		last = lines.Text()
+	}
+	if want := `result: "start launch run verify merge record" <nil>`; cmd.Wait() != nil || last != want {
+		t.Errorf("have %s, want %s", last, want)
 	}
 }

@@ -57,7 +57,7 @@ func (b *bound) run(lib dbos.Context, input string) (string, error) {
 	}
 	ctx, stop := b.client.watchCancel(lib, id)
 	defer stop()
-	defer func() { b.client.returned.Store(id, time.Now()) }()
+	defer b.client.hasReturned(id)
 	w := &Run{ctx: ctx, id: id, guard: b.client.guard, watchStore: b.client.watchStore, steps: make(map[string]bool)}
 	output, err := b.client.guard(func() (json.RawMessage, error) { return b.fn(w, json.RawMessage(input)) })
 	if w.ended != nil {
