@@ -43,7 +43,6 @@ var known = map[string]int{
 	"depth of cmd/nacre/internal/sessioncmd": 10,
 	"depth of cmd/nacre/internal/workcmd":    10,
 	"depth of internal/demo":                 10,
-	"fields of kernel.Trace":                 25,
 	"imports of internal/work":               24,
 }
 

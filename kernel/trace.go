@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,14 +40,26 @@ const (
 // Trace is one audited event (K-19), for a program that looks back at what this
 // kernel did. The audit chain is the record that counts.
 type Trace struct {
-	Version    int                `json:"version"`
-	ActionID   string             `json:"action_id"`
-	Event      Event              `json:"event_type"`
+	Version  int    `json:"version"`
+	ActionID string `json:"action_id"`
+	Event    Event  `json:"event_type"`
+	TraceSubject
+	TraceRequest
+	TraceRoute
+	TraceResult
+}
+
+// TraceSubject is who acted on what, and under which grant.
+type TraceSubject struct {
 	Capability nacre.CapabilityID `json:"capability_id"`
 	Principal  string             `json:"principal_id"`
 	Group      nacre.Group        `json:"group,omitempty"`
 	Session    nacre.SessionID    `json:"session,omitempty"`
 	TokenID    string             `json:"token_id,omitempty"`
+}
+
+// TraceRequest is what was asked for.
+type TraceRequest struct {
 	// InvokedAt is when the event happened: of an invoke and a deny, when the call
 	// came, or, where a person was asked about it, when they had answered.
 	InvokedAt   time.Time         `json:"invoked_at"`
@@ -56,7 +67,11 @@ type Trace struct {
 	// Arguments are redacted; null where there were too many to keep.
 	Arguments json.RawMessage `json:"args"`
 	Mode      nacre.Mode      `json:"response_mode"`
-	Driver    string          `json:"driver_id,omitempty"`
+}
+
+// TraceRoute is which way it went.
+type TraceRoute struct {
+	Driver string `json:"driver_id,omitempty"`
 	// Attempts are the drivers that failed before Driver was tried.
 	Attempts []Attempt `json:"attempts,omitempty"`
 	HandleID string    `json:"handle_id,omitempty"`
@@ -64,6 +79,10 @@ type Trace struct {
 	Correlation nacre.Correlation `json:"correlation,omitempty"`
 	// Tool is the name that the agent called, where there is such a tool.
 	Tool nacre.ToolName `json:"tool,omitempty"`
+}
+
+// TraceResult is what came of it.
+type TraceResult struct {
 	// Outcome is routed, sanitized, rejected or error.
 	Outcome string `json:"outcome,omitempty"`
 	// Stage is the pipeline's stage that refused; zero where none did.
@@ -78,13 +97,6 @@ type Trace struct {
 	Reason nacre.ReasonCode `json:"reason_code,omitempty"`
 	// Summary counts what was shown; nil where nothing was.
 	Summary *ResultSummary `json:"result_summary"`
-}
-
-// traced is a trace with its place among all, for those of one instant.
-type traced struct {
-	Trace
-
-	nth int64
 }
 
 // Attempt is a driver that failed.
@@ -151,21 +163,15 @@ type traces struct {
 	cleaner *redact.Engine
 
 	mu      sync.Mutex
-	ring    []*traced
-	next    int
-	events  int64
-	byID    map[string]*traced
+	ring    []*Trace
+	next    int // where the oldest is
+	byID    map[string]*Trace
 	evicted int64
 }
 
-func (s *traces) add(event Trace) (first bool) {
+func (s *traces) add(t *Trace) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byID == nil {
-		s.byID = make(map[string]*traced)
-	}
-	s.events++
-	t := &traced{event, s.events}
 	s.byID[t.ActionID] = t // of calls that were named alike, the last
 	if len(s.ring) < MaxTraces {
 		s.ring = append(s.ring, t)
@@ -180,28 +186,24 @@ func (s *traces) add(event Trace) (first bool) {
 	return s.evicted == 1
 }
 
-func (s *traces) find(q TraceQuery) []Trace {
+func (s *traces) find(q TraceQuery) (found []Trace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []traced
-	for _, t := range s.ring {
-		if q.matches(&t.Trace) {
+	for i := range s.ring {
+		if t := s.ring[(s.next+i)%len(s.ring)]; q.matches(t) {
 			found = append(found, *t)
 		}
 	}
-	slices.SortFunc(found, func(a, b traced) int { return cmp.Or(a.InvokedAt.Compare(b.InvokedAt), cmp.Compare(a.nth, b.nth)) })
-	sorted := make([]Trace, len(found))
-	for i := range found {
-		sorted[i] = found[i].Trace
-	}
-	return sorted
+	slices.SortStableFunc(found, func(a, b Trace) int { return a.InvokedAt.Compare(b.InvokedAt) })
+	return found
 }
 
 // trace keeps an event of this call.
 func (k *journal) trace(r *run, event Event, change func(*Trace)) {
-	t := Trace{
-		Version: TraceVersion, ActionID: r.call.ID, Event: event, Principal: r.call.Principal.ID, Group: r.call.Principal.Group,
-		Session: r.call.Principal.Session, Correlation: r.call.Correlation, TokenID: r.grant, InvokedAt: r.at, Mode: r.mode,
+	t := &Trace{
+		Version: TraceVersion, ActionID: r.call.ID, Event: event,
+		TraceSubject: TraceSubject{Principal: r.call.Principal.ID, Group: r.call.Principal.Group, Session: r.call.Principal.Session, TokenID: r.grant},
+		TraceRequest: TraceRequest{InvokedAt: r.at, Mode: r.mode}, TraceRoute: TraceRoute{Correlation: r.call.Correlation},
 	}
 	if event != EventInvoke && event != EventExpand {
 		t.ActionID += "." + string(event)
@@ -213,9 +215,7 @@ func (k *journal) trace(r *run, event Event, change func(*Trace)) {
 	if written := r.written(); len(written) <= maxTracedArguments {
 		t.Arguments = written
 	}
-	if change != nil {
-		change(&t)
-	}
+	change(t)
 	if k.events.add(t) {
 		k.warn(fmt.Sprintf("more than %d traces: the oldest are dropped from now on; the audit chain has them all", MaxTraces))
 	}
@@ -248,7 +248,7 @@ func (k *traces) Explain(actionID string) (Trace, error) {
 		k.mu.Unlock()
 		return Trace{}, fmt.Errorf("no trace of action %.80q: it never was, or %d newer ones replaced it", actionID, MaxTraces)
 	}
-	found := t.Trace
+	found := *t
 	k.mu.Unlock()
 	k.redactTrace(&found)
 	return found, nil

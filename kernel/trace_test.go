@@ -41,6 +41,25 @@ func TestATracesJSONIsStable(t *testing.T) {
 	}
 }
 
+// K-19: a trace that was exported, with every field, is read and written as it was.
+func TestATraceThatWasExportedIsWrittenAsItWas(t *testing.T) {
+	const exported = `{"version":1,"action_id":"e-1","event_type":"invoke","capability_id":"notes.note_add","principal_id":"main/s1",` +
+		`"group":"main","session":"s1","token_id":"0f","invoked_at":"2026-03-01T12:00:00.25Z","sensitivity":"PII","args":{"text":"milk"},` +
+		`"response_mode":"table","driver_id":"notes.second","attempts":[{"driver_id":"notes.note_add","cause":"deadline"}],"handle_id":"h",` +
+		`"correlation":"c-1","tool":"note_add","outcome":"error","stage":6,"code":"HANDLER_ERROR","original_code":"NO_LIST","took_ns":1500,` +
+		`"error":"no such list","reason_code":"rule_allow","result_summary":{"fact_count":1,"row_count":2,"warning_count":3,"has_handle":true}}`
+	var trace kernel.Trace
+	if err := json.Unmarshal([]byte(exported), &trace); err != nil {
+		t.Fatal(err)
+	}
+	if have, err := json.Marshal(trace); err != nil || string(have) != exported {
+		t.Errorf("have %s, %v\nwant %s", have, err, exported)
+	}
+	if trace.Tool != "note_add" || trace.Took != 1500 || trace.Mode != nacre.ModeTable || trace.Summary.Rows != 2 {
+		t.Errorf("have %+v", trace)
+	}
+}
+
 // K-19: the numbers of OCSF.
 func TestATraceIsAnEventOfOCSF(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -49,7 +68,7 @@ func TestATraceIsAnEventOfOCSF(t *testing.T) {
 		want  string
 	}{
 		"invoke":            {kernel.Trace{Event: kernel.EventInvoke}, "6003 6 600399 99 1 1"},
-		"invoke that fails": {kernel.Trace{Event: kernel.EventInvoke, Error: "x"}, "6003 6 600399 99 1 2"},
+		"invoke that fails": {kernel.Trace{Event: kernel.EventInvoke, TraceResult: kernel.TraceResult{Error: "x"}}, "6003 6 600399 99 1 2"},
 		"expand":            {kernel.Trace{Event: kernel.EventExpand}, "6003 6 600302 2 1 1"},
 		"deny":              {kernel.Trace{Event: kernel.EventDeny}, "6003 6 600399 99 3 2"},
 	} {
