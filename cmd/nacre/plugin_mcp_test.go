@@ -187,8 +187,7 @@ func TestPluginNewOfWhatIsNoMCPServer(t *testing.T) {
 	i.nacre("plugin", "new", "peer", "--lang", "python", "--env", "A=b").want(t, 2, "readCredential")
 }
 
-// U-32: what nacre itself ships with gives its authors no advice, but that each reminder of a
-// session which has read an outsider's text is asked about: what is due is no value that it read.
+// U-32, K-29: what nacre itself ships with gives its authors no advice.
 func TestTheShippedPluginsAreValidWithoutAWarning(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -199,7 +198,7 @@ func TestTheShippedPluginsAreValidWithoutAWarning(t *testing.T) {
 	for _, dir := range shipped {
 		r := i.nacre("plugin", "validate", dir)
 		r.want(t, 0, "nacre would take it")
-		if strings.Contains(strings.Replace(r.stdout, "!        manifest.json provides.tools[0].sinks: tool create_reminder", "", 1), "!") {
+		if strings.Contains(r.stdout, "!") {
 			t.Errorf("%s is warned of:\n%s", dir, r.stdout)
 		}
 	}

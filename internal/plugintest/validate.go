@@ -2,8 +2,10 @@ package plugintest
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -178,9 +180,8 @@ func (v *validator) tools(m plugin.Manifest) {
 		for _, warning := range compiled.Warnings() {
 			v.warn(manifestFile, key+".arguments_schema", "write a default that fits", "tool %s: %s", t.Name, warning)
 		}
-		if t.Safety != nacre.Read && len(t.Sinks) == 0 && len(t.Text) == 0 && m.Project != plugin.ProjectWrite {
-			v.warn(manifestFile, key+".sinks", `name the arguments in which a wrong value does harm, such as "sinks": { "to": "email" }`,
-				"tool %s changes something and has no sinks, so each call of a session that has read an outsider's text is asked about", t.Name)
+		if t.Safety != nacre.Read && m.Project != plugin.ProjectWrite {
+			v.declared(key, t)
 		}
 		for what, paths := range map[string][]string{"sinks": t.Sinks, "text": t.Text, "files": t.Files} {
 			for _, path := range paths {
@@ -194,6 +195,45 @@ func (v *validator) tools(m plugin.Manifest) {
 			v.warn(manifestFile, key+".arguments_schema", `add "examples": [{…}] to the schema`, "tool %s: no arguments that fit could be made up, so nacre plugin test will not call it", t.Name)
 		}
 	}
+}
+
+// declared wants a tool that changes something to say what each of its texts is (K-29).
+func (v *validator) declared(key string, t plugin.ToolSpec) {
+	named := slices.Concat(t.Sinks, t.Text, t.Files)
+	open := slices.DeleteFunc(texts(t.ArgumentsSchema, ""), func(path string) bool {
+		return slices.ContainsFunc(named, func(n string) bool { return path == n || strings.HasPrefix(path, n+".") })
+	})
+	switch {
+	case len(t.Sinks)+len(t.Text) == 0:
+		v.warn(manifestFile, key+".sinks", `name the arguments in which a wrong value does harm, such as "sinks": { "to": "email" }`,
+			"tool %s changes something and has no sinks, so each call of a session that has read an outsider's text is asked about", t.Name)
+	case len(open) > 0:
+		v.warn(manifestFile, key+".text", `list what is free text in "text", files in "files", and what does harm where it is wrong in "sinks" with its kind`,
+			"tool %s changes something, and nothing says what these arguments are: %s", t.Name, strings.Join(open, ", "))
+	}
+}
+
+// texts are the dotted paths of the arguments that take any text: those of a fixed form, and
+// those that have to be one of a few values, are none.
+func texts(arguments json.RawMessage, path string) (found []string) {
+	var s struct {
+		Type, Enum, Const, Format any
+		Properties                map[string]json.RawMessage
+		Items                     json.RawMessage
+	}
+	if json.Unmarshal(arguments, &s) != nil || s.Enum != nil || s.Const != nil || s.Format != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		found = append(found, texts(s.Properties[name], strings.TrimPrefix(path+"."+name, "."))...)
+	}
+	if s.Items != nil {
+		found = append(found, texts(s.Items, path)...)
+	}
+	if strings.Contains(fmt.Sprint(s.Type), "string") {
+		found = append(found, path)
+	}
+	return found
 }
 
 // kinds wants each sink's kind to be one that a value of its argument can have.

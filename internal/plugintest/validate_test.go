@@ -81,12 +81,15 @@ func TestValidate(t *testing.T) {
 		"tools that are no list":  {"notes", `{"tools":[`, `{"hooks":3,"tools":[`, "provides.hooks"},
 		"arguments nobody guards": {"notes", `"name":"mine"`, `"name":"mine","sinks":["a.b"]`, "no argument \"a.b\""},
 		"a change without sinks":  {"notes", `"READ"`, `"WRITE"`, "has no sinks"},
-		"a kind that is none":     {"notes", `"name":"mine"`, `"name":"mine","sinks":{"a":"mail"}`, "use email"},
-		"a kind that fits":        {"notes", `"name":"mine"`, `"name":"mine","sinks":{"a":"amount"}`, ""},
-		"a kind of no number":     {"notes", `"name":"mine"`, `"name":"mine","sinks":{"a":"email"}`, "\"a\" is of type integer, and no value of that is of kind email"},
-		"text that is none":       {"notes", `"name":"mine"`, `"name":"mine","text":["b"]`, "not a property"},
-		"nothing provided":        {"notes", good, `{"description":"d","version":"1.0.0","handler":["sh"]}`, "gives nobody anything"},
-		"a pattern that is hard":  {"notes", `{"type":"integer","default":1}`, `{"type":"string","pattern":"^q{7}-[xyz]{9}$"}},"required":["a"]`, "examples"},
+		"a change of a text that is nothing": {"notes", `"READ","arguments_schema":{"type":"object","additionalProperties":false,"properties":{`,
+			`"WRITE","sinks":["a"],"arguments_schema":{"type":"object","additionalProperties":false,"properties":{"when":{"type":"string","format":"date"},"how":{"enum":["x"]},"to":{"type":"array","items":{"type":"object","additionalProperties":false,"properties":{"name":{"type":"string"}}}},`,
+			"nothing says what these arguments are: to.name"},
+		"a kind that is none":    {"notes", `"name":"mine"`, `"name":"mine","sinks":{"a":"mail"}`, "use email"},
+		"a kind that fits":       {"notes", `"name":"mine"`, `"name":"mine","sinks":{"a":"amount"}`, ""},
+		"a kind of no number":    {"notes", `"name":"mine"`, `"name":"mine","sinks":{"a":"email"}`, "\"a\" is of type integer, and no value of that is of kind email"},
+		"text that is none":      {"notes", `"name":"mine"`, `"name":"mine","text":["b"]`, "not a property"},
+		"nothing provided":       {"notes", good, `{"description":"d","version":"1.0.0","handler":["sh"]}`, "gives nobody anything"},
+		"a pattern that is hard": {"notes", `{"type":"integer","default":1}`, `{"type":"string","pattern":"^q{7}-[xyz]{9}$"}},"required":["a"]`, "examples"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
