@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -114,6 +115,9 @@ type ToolSpec struct {
 	Safety          nacre.SafetyClass
 	Sensitivity     nacre.Sensitivity
 	Rate            nacre.RateLimit
+	// Deadline is how long one call may take, from 1 s to 1 h; zero means the operator's
+	// default for all tools, whose word on this one wins too (K-33).
+	Deadline time.Duration
 	// Returns is the trust of what the tool returns.
 	Returns nacre.Label
 	// Values are the arguments in which a wrong value does harm, their kinds, free
@@ -159,6 +163,7 @@ func (t ToolSpec) Capability(name nacre.PluginName, contentHash string) nacre.Ca
 		Handling: nacre.Handling{Files: t.Files,
 			HighRisk: t.HighRisk},
 		Rate:        t.Rate,
+		Deadline:    t.Deadline,
 		ContentHash: contentHash,
 	}
 }

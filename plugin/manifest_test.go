@@ -63,7 +63,7 @@ const full = `{
   "install": {"credentials": [{"key": "API_KEY", "description": "d", "required": true, "obtain_url": "https://example.com/k", "format_hint": "sk-"}]},
   "provides": {"tools": [{
     "name": "add", "description": "Add a note", "safety_class": "READ", "sensitivity": "PII",
-    "rate_limit": {"calls": 3, "seconds": 60}, "returns": "trusted", "sinks": ["to", "body.url"], "files": ["body.file"],
+    "rate_limit": {"calls": 3, "seconds": 60}, "deadline_seconds": 3600, "returns": "trusted", "sinks": ["to", "body.url"], "files": ["body.file"],
     "arguments_schema": {"type": "object", "additionalProperties": false, "properties": {"to": {"type": "string"}, "body": {"type": "object"}}}
   }]}
 }`
@@ -75,7 +75,7 @@ func TestEveryOptionalKey(t *testing.T) {
 	}
 	tool := m.Provides.Tools[0]
 	if tool.Safety != nacre.Read || tool.Sensitivity != nacre.SensitivePII || tool.Returns != nacre.Trusted ||
-		tool.Rate != (nacre.RateLimit{Calls: 3, Window: time.Minute}) || len(tool.Sinks) != 2 ||
+		tool.Rate != (nacre.RateLimit{Calls: 3, Window: time.Minute}) || tool.Deadline != time.Hour || len(tool.Sinks) != 2 ||
 		!slices.Equal(tool.Capability("notes", "sha256:1").Files, []string{"body.file"}) {
 		t.Errorf("tool: have %+v", tool)
 	}
@@ -105,6 +105,10 @@ func TestManifestRefusals(t *testing.T) {
 		"a file that is no argument":        {`["body.file"]`, `["bodies.file"]`, `files[0]: "bodies.file"`},
 		"files that are no list":            {`["body.file"]`, `"body.file"`, `files: not`},
 		"a rate without a window":           {`"calls": 3, "seconds": 60`, `"calls": 3`, `rate_limit: needs both`},
+		"no time for a call":                {`"deadline_seconds": 3600`, `"deadline_seconds": 0`, `deadline_seconds: write a whole number of seconds from 1 to 3600`},
+		"more than an hour for a call":      {`"deadline_seconds": 3600`, `"deadline_seconds": 3601`, `deadline_seconds`},
+		"a time for a call in words":        {`"deadline_seconds": 3600`, `"deadline_seconds": "30"`, `deadline_seconds`},
+		"half a second for a call":          {`"deadline_seconds": 3600`, `"deadline_seconds": 0.5`, `deadline_seconds`},
 		"a negative rate":                   {`"calls": 3`, `"calls": -3`, `rate_limit.calls`},
 		"an empty handler":                  {`["python3", "handler.py"]`, `[]`, `handler: needs a program`},
 		"a host with a path":                {`"api.example.com"`, `"api.example.com/x"`, `hosts[0]`},

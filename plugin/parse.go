@@ -23,6 +23,7 @@ const (
 	maxText     = 2000 // bytes of any text
 	maxListed   = 64   // channels, hosts, subscriptions, credentials, argv
 	maxWindow   = 24 * time.Hour
+	maxDeadline = time.Hour
 )
 
 var (
@@ -133,6 +134,7 @@ func tool(raw json.RawMessage, path string) (ToolSpec, error) {
 		"safety_class":     enum(&t.Safety),
 		"sensitivity":      enum(&t.Sensitivity),
 		"rate_limit":       rate(&t.Rate),
+		"deadline_seconds": deadline(&t.Deadline),
 		"returns":          enum(&t.Returns),
 		"sinks":            sinks(&t.Values),
 		"text":             list(&t.Text),
@@ -239,6 +241,18 @@ func rate(to *nacre.RateLimit) reader {
 			return fmt.Errorf(`%s: needs both keys, such as {"calls": 10, "seconds": 60}`, path)
 		}
 		to.Window = time.Duration(seconds) * time.Second
+		return nil
+	}
+}
+
+// deadline reads how long one call may take.
+func deadline(to *time.Duration) reader {
+	return func(raw json.RawMessage, path string) error {
+		seconds, err := strconv.Atoi(string(raw))
+		*to = time.Duration(seconds) * time.Second
+		if err != nil || *to < time.Second || *to > maxDeadline {
+			return fmt.Errorf("%s: write a whole number of seconds from 1 to %d, or leave the key out for the operator's default", path, int(maxDeadline/time.Second))
+		}
 		return nil
 	}
 }

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -35,12 +36,61 @@ func TestTheTimesOfPlugins(t *testing.T) {
 	}
 }
 
+// K-33: each tool has its own time, by its manifest, and by the operator's word before that;
+// the agent waits for the slowest, and the record of one that is ended says why.
+func TestEachToolHasItsOwnTime(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	dir := i.author("aa")
+	i.handling(dir, "        import time; time.sleep(3)\n")
+	manifest := dir + "/manifest.json"
+	plain := fileText(i.work + "/" + manifest)
+	declare := func(seconds string) {
+		i.write(manifest, strings.Replace(plain, `"name": "aa_list",`, `"name": "aa_list", "deadline_seconds": `+seconds+`,`, 1))
+	}
+	config := func(more string) {
+		i.write("home/.config/nacre/config.toml", "[groups.main]\ntools = [\"aa_*\"]\n"+more)
+	}
+	calls := func(session string) result {
+		return i.nacre("exec", "-q", "--session", session, "--project", "p", "--", "sh", "-c", `ipc aa_add '{"text":"milk"}'; ipc aa_list '{}'`)
+	}
+	for name, c := range map[string]struct{ manifest, config, says, shown string }{
+		"the author's, shorter":                {"1", "", "aa did not respond within 1s", "within 1 s"},
+		"the author's, longer":                 {"60", "[limits]\nhandler_seconds = 1\n", `"notes"`, "within 60 s"},
+		"the operator's before the author's":   {"60", "[tools.aa_list]\ndeadline_seconds = 1\n", "aa did not respond within 1s", "within 1 s"},
+		"the operator's where he says a lot":   {"1", "[limits]\nhandler_seconds = 1\n[tools.aa_list]\ndeadline_seconds = 3600\n", `"notes"`, "within 3600 s"},
+		"the author's, beyond the agent's own": {"60", "[limits]\nhandler_seconds = 1\nipc_seconds = 2\n", "aa did not respond within 1s", "within 1 s"},
+	} {
+		declare(c.manifest)
+		config(c.config)
+		i.nacre("plugin", "show", "aa").want(t, 0, c.shown)
+		session := strings.NewReplacer(" ", "-", ",", "", "'", "").Replace(name)
+		r := calls(session)
+		if has(t, r.stdout+r.stderr, c.says, `"added"`); strings.Contains(c.says, "respond") {
+			has(t, r.stdout+r.stderr, "PLUGIN_TIMEOUT")
+			has(t, i.nacre("audit", "show", session, "--json").stdout, `"reason":"PLUGIN_TIMEOUT"`, `"cause":"deadline"`)
+		}
+	}
+	declare("0")
+	i.nacre("plugin", "validate", i.work+"/"+dir).want(t, 1, "deadline_seconds", "from 1 to 3600")
+	declare("1")
+	for wrong, want := range map[string]string{
+		"[tools.aa_list]\ndeadline_seconds = 3601\n":                           "[tools.aa_list]: deadline_seconds = 3601: use 1 to 3600",
+		"[tools.aa_list]\ndeadline_seconds = -1\n":                             "deadline_seconds = -1: use 1 to 3600",
+		"[limits]\nipc_seconds = 40\n[tools.aa_list]\ndeadline_seconds = 40\n": "deadline_seconds = 40: use 1 to 39, and less than ipc_seconds",
+	} {
+		config(wrong)
+		i.nacre("plugin", "list").want(t, 2, want)
+	}
+}
+
 // F-76: what holds for a tool's calls is shown: class, question, rate and label.
 func TestToolsAreShownWithTheirRules(t *testing.T) {
 	t.Parallel()
 	i := install(t)
 	i.author("aa")
-	i.nacre("plugin", "show", "aa").want(t, 0, "aa_add · WRITE · at most 10 in 60 s · its result is trusted", "aa_list · READ · at most 60 in 60 s · its result is untrusted")
+	i.nacre("plugin", "show", "aa").want(t, 0, "aa_add · WRITE · at most 10 in 60 s · each within 30 s · its result is trusted", "aa_list · READ · at most 60 in 60 s · each within 30 s · its result is untrusted")
 	i.write("home/.config/nacre/config.toml", "[tools.aa_add]\nsafety_class = \"DESTRUCTIVE\"\nhigh_risk = true\n")
 	i.nacre("plugin", "show", "aa").want(t, 0, "aa_add · DESTRUCTIVE · asked each time · at most 2 in 60 s")
 }

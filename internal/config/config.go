@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -107,6 +108,8 @@ type ToolPin struct {
 	Authors  []string                   `toml:"authors"`
 	Senders  []string                   `toml:"senders"`
 	HighRisk *bool                      `toml:"high_risk"`
+	// DeadlineSeconds are for one call of it; 0 leaves that to its author and handler_seconds (K-33).
+	DeadlineSeconds int `toml:"deadline_seconds"`
 	// PII are the kinds of personal data that all see as they are in what it returns (K-27).
 	PII []string `toml:"pii"`
 	// Results, where it says something, stands in for that of the group.
@@ -139,15 +142,16 @@ func (p ToolPin) Apply(c nacre.Capability) nacre.Capability {
 	if p.HighRisk != nil {
 		c.HighRisk = *p.HighRisk
 	}
+	c.Deadline = cmp.Or(time.Duration(p.DeadlineSeconds)*time.Second, c.Deadline)
 	return c
 }
 
-// Pinned is a capability as the operator says it is, with the time that its plugin has.
+// Pinned is a capability as the operator says it is, with the time that one call may
+// take: no longer than the agent waits for it.
 func (c Config) Pinned(capability nacre.Capability) nacre.Capability {
 	capability = c.Tools[string(capability.Tool)].Apply(capability)
-	if capability.Deadline == 0 {
-		capability.Deadline = c.Limits.Handler()
-	}
+	capability.Deadline = cmp.Or(capability.Deadline, c.Limits.Handler())
+	capability.Deadline = min(capability.Deadline, c.Limits.IPC(capability.Deadline)-time.Second)
 	return capability
 }
 
@@ -298,7 +302,7 @@ func (c Config) check() error {
 	}
 	for name, pin := range c.Tools {
 		_, err := nacre.ParseToolName(name)
-		if err = errors.Join(err, policy.CheckPII(pin.PII)); err != nil {
+		if err = errors.Join(err, policy.CheckPII(pin.PII), c.Limits.checkDeadline(pin.DeadlineSeconds)); err != nil {
 			return fmt.Errorf("[tools.%s]: %w", name, err)
 		}
 	}

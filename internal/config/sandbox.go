@@ -94,7 +94,8 @@ type Limits struct {
 	// DrainSeconds are for answers that an ending plugin owes, 0 means 30; ShutdownSeconds for its end, 0 means 10 (D-24).
 	DrainSeconds    int `toml:"drain_seconds"`
 	ShutdownSeconds int `toml:"shutdown_seconds"`
-	// IPCSeconds is how long an agent's call waits; 0 means 5 more than a handler has (D-07).
+	// IPCSeconds is how long an agent's call waits, and every tool has less; 0 means 5 more
+	// than the slowest of its tools has (D-07).
 	IPCSeconds int `toml:"ipc_seconds"`
 }
 
@@ -126,17 +127,25 @@ func (l Limits) checkWaits() error {
 	return nil
 }
 
-// Handler is how long a plugin may take for one answer.
+// checkDeadline bounds the time of one tool.
+func (l Limits) checkDeadline(seconds int) error {
+	if most := min(maxHandler, cmp.Or(l.IPCSeconds, maxIPC)-1); seconds < 0 || seconds > most {
+		return fmt.Errorf("deadline_seconds = %d: use 1 to %d, and less than ipc_seconds, which is how long an agent waits", seconds, most)
+	}
+	return nil
+}
+
+// Handler is how long a tool may take for one answer, unless its author or the operator says so of it.
 func (l Limits) Handler() time.Duration {
 	return time.Duration(cmp.Or(l.HandlerSeconds, defaultHandler)) * time.Second
 }
 
-// IPC is how long an agent's call waits for its answer.
-func (l Limits) IPC() time.Duration {
+// IPC is how long an agent's call waits for its answer, where its slowest tool has so long.
+func (l Limits) IPC(slowest time.Duration) time.Duration {
 	if l.IPCSeconds != 0 {
 		return time.Duration(l.IPCSeconds) * time.Second
 	}
-	return l.Handler() + ipcBeyond*time.Second
+	return max(slowest, l.Handler()) + ipcBeyond*time.Second
 }
 
 func (l Limits) check() error {

@@ -112,7 +112,11 @@ func (c *conn) handshake() error {
 // every client waits.
 func (c *conn) properties() []zmtp.Property {
 	all := []zmtp.Property{{Name: zmtp.SocketType, Value: "ROUTER"}}
-	if wait := c.door.deps.Limits.Answer; wait != defaultAnswer {
+	wait := defaultAnswer
+	if answer := c.door.deps.Answer; answer != nil {
+		wait = answer()
+	}
+	if wait != defaultAnswer {
 		all = append(all, zmtp.Property{Name: message.WaitProperty, Value: strconv.Itoa(int(wait / time.Second))})
 	}
 	return all

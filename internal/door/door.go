@@ -61,7 +61,9 @@ type Deps struct {
 	// Closing, where set and once closed, lets no request in any more, while those in
 	// flight go on until they are answered or the door's context ends (D-24).
 	Closing <-chan struct{}
-	Limits  Limits
+	// Answer tells a client that connects how long to wait for an answer; nil means 35 s.
+	Answer func() time.Duration
+	Limits Limits
 }
 
 // Limits of one session's socket. Zero means the default, never "none".
@@ -76,8 +78,6 @@ type Limits struct {
 	Message time.Duration
 	// Write is the time in which a client must take an answer; default 10 s.
 	Write time.Duration
-	// Answer is how long clients are told to wait for an answer; default 35 s.
-	Answer time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
@@ -92,9 +92,6 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Message <= 0 {
 		l.Message = 30 * time.Second
-	}
-	if l.Answer <= 0 {
-		l.Answer = defaultAnswer
 	}
 	if l.Write <= 0 {
 		l.Write = 10 * time.Second

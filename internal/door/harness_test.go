@@ -111,6 +111,7 @@ type served struct {
 // config is what a test changes of the ordinary.
 type config struct {
 	limits  door.Limits
+	answer  func() time.Duration
 	records *recorder
 	session nacre.SessionID
 	peers   []uint32
@@ -134,7 +135,7 @@ func serve(t testing.TB, k door.Kernel, c config) served {
 	ln, path := listen(t)
 	var ids atomic.Int64
 	deps := door.Deps{
-		Recorder: c.records, Redact: c.redact, Sanitize: c.redact, Limits: c.limits,
+		Recorder: c.records, Redact: c.redact, Sanitize: c.redact, Limits: c.limits, Answer: c.answer,
 		Now:   func() time.Time { return time.Date(2026, 2, 17, 10, 30, 0, 0, time.UTC) },
 		NewID: func() string { return fmt.Sprintf("id-%d", ids.Add(1)) },
 	}

@@ -39,7 +39,7 @@ func TestConnections(t *testing.T) {
 // F-75: a client waits for as long as the door says, which may be less than it would.
 func TestADoorSaysHowLongToWait(t *testing.T) {
 	u := newUntil()
-	s := serve(t, kernel{"until": u.call}, config{limits: door.Limits{Answer: time.Second}})
+	s := serve(t, kernel{"until": u.call}, config{answer: func() time.Duration { return time.Second }})
 	var out, failed bytes.Buffer
 	code := ipc.Run(ipc.Socket(s.path), []string{"until", "{}"}, ipc.Streams{Out: &out, Err: &failed})
 	close(u.end)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/basis"
@@ -145,9 +146,22 @@ func (d *Doorway) Serve(principal nacre.Principal, refused *intrinsic.Refusals) 
 		}, d, door.Deps{
 			Recorder: installation.Words{Recorder: refused.Of(on.Recorder), Redact: on.Inst.Redact}, Now: on.Inst.Options.Now, NewID: installation.RandomHex,
 			Redact:   func(document []byte) ([]byte, []string) { return installation.RedactJSON(on.Inst, document) },
-			Sanitize: installation.Sanitize, Limits: door.Limits{Answer: on.Inst.Config.Limits.IPC()}, Closing: on.Interruption.Begun(),
+			Sanitize: installation.Sanitize, Closing: on.Interruption.Begun(),
+			Answer: func() time.Duration { return on.Inst.Config.Limits.IPC(d.slowest(principal)) },
 		})
 	})
+}
+
+// slowest is how long the slowest tool that a principal may call has for a call, as far as
+// tools are known: a door that rests leads to no plugin's.
+func (d *Doorway) slowest(principal nacre.Principal) (most time.Duration) {
+	if !d.Reaches() {
+		return 0
+	}
+	for _, c := range d.kernel().Catalog(principal) {
+		most = max(most, c.Deadline)
+	}
+	return most
 }
 
 // peerUIDs are the host users that connections from inside come from (D-01).

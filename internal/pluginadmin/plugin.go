@@ -58,11 +58,13 @@ type ToolRule struct {
 	// Calls of it are how many a session may make in Seconds.
 	Calls   int `json:"calls"`
 	Seconds int `json:"seconds"`
+	// Deadline is how many seconds one of them may take.
+	Deadline int `json:"deadline_seconds"`
 }
 
 func ruleOf(inst *installation.Installation, c nacre.Capability) ToolRule {
 	rate := inst.Config.RateOf(c)
-	return ToolRule{Tool: c.Tool, Class: c.Safety, Asked: c.HighRisk, Returns: c.Returns, Calls: rate.Calls, Seconds: int(rate.Window / time.Second)}
+	return ToolRule{Tool: c.Tool, Class: c.Safety, Asked: c.HighRisk, Returns: c.Returns, Calls: rate.Calls, Seconds: int(rate.Window / time.Second), Deadline: int(c.Deadline / time.Second)}
 }
 
 // PluginAccess is what a plugin reaches beyond its own folder.

@@ -37,8 +37,11 @@ func (u *unit) do(ctx context.Context, in nacre.Invocation) (json.RawMessage, er
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, u.opts.Limits.Request)
-	defer cancel()
+	if _, timed := ctx.Deadline(); !timed { // the kernel's is the tool's own
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, u.opts.Limits.Request)
+		defer cancel()
+	}
 	name := newTicket()
 	c.issue(name, u.forRequest(ctx, Scope{
 		Plugin: u.found.Name, Group: in.Principal.Group, Session: in.Principal.Session, Correlation: in.Correlation,

@@ -65,7 +65,7 @@ const (
 // Limits of a host; zero means the default.
 type Limits struct {
 	Init     time.Duration // for initialize; 10 s (D-23)
-	Request  time.Duration // for one request; 30 s (D-14)
+	Request  time.Duration // for one request whose context has no deadline; 30 s (D-14)
 	Drain    time.Duration // for requests in flight at Close; DefaultDrain
 	Shutdown time.Duration // for shutdown and exit; DefaultShutdown
 	// Backoff before the first restart after a crash, 200 ms; it doubles up to

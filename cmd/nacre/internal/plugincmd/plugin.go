@@ -129,7 +129,7 @@ func (cmd lookCommand) showPlugin(ctx context.Context, arg string) error {
 		if r.Asked {
 			risk = " · asked each time"
 		}
-		out.Field("tool", "%s · %s%s · at most %d in %d s · its result is %s", r.Tool, r.Class, risk, r.Calls, r.Seconds, r.Returns)
+		out.Field("tool", "%s · %s%s · at most %d in %d s · each within %d s · its result is %s", r.Tool, r.Class, risk, r.Calls, r.Seconds, r.Deadline, r.Returns)
 	}
 	if p.Reason != "" {
 		out.Field("failed", "%s", p.Reason)
