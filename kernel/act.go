@@ -153,7 +153,7 @@ func failed(ctx context.Context, r *run, err error) *failure {
 	if ctx.Err() != nil {
 		return &failure{
 			refusal: &nacre.Refusal{Code: nacre.CodePluginUnavailable, Stage: stageRoute, Message: "the call was ended before its answer came"},
-			cause:   fmt.Errorf("call %s: %w", r.call.Tool, context.Cause(ctx)), gone: true,
+			cause:   fmt.Errorf("call %s: %w (%w)", r.call.Tool, context.Cause(ctx), ctx.Err()), gone: true,
 		}
 	}
 	if errors.Is(err, errDeadline) || errors.Is(err, context.DeadlineExceeded) {

@@ -90,6 +90,49 @@ func TestACallInFlightIsAnsweredBeforeNacreEnds(t *testing.T) {
 	}
 }
 
+// K-33, D-24: calls in flight when nacre is told to end are answered within a bound, and one that takes
+// longer is ended then, and its record says so. A new one is told that nothing was sent; none is
+// done twice, and each that began has one end.
+func TestCallsThatOutlastTheEndAreEnded(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for the calls in flight for 30 s")
+	}
+	i := desk(t, "[tools.hold]\ndeadline_seconds = 600\n"+holdTools)
+	r := i.begin("exec", "--session", "work", "--project", "p", "--", "sh", "-c",
+		`ipc hold '{"name":"one"}' & ipc hold '{"name":"two"}' & while ipc say '{"text":"open"}' 2>said; do sleep 0.1; done; touch closed; sleep 600`)
+	i.isHeld("one")
+	i.isHeld("two")
+	_ = r.Process.Signal(syscall.SIGTERM)
+	eventually(t, "a door that takes no call", func() bool { return isThere(filepath.Join(i.work, "p/closed")) })
+	i.letsHold("one")
+	finish(t, r).want(t, 130, "waits for the calls in flight, for at most 30s")
+	chain := i.told("work")
+	ended := map[string]int{}
+	for line := range strings.Lines(chain) {
+		if strings.Contains(line, `"tool.invoke.hold"`) && strings.Contains(line, `"call.end"`) {
+			switch {
+			case strings.Contains(line, `"reason":"PLUGIN_UNAVAILABLE"`) && strings.Contains(line, `"cause":"cancelled"`):
+				ended["ended"]++
+			case strings.Contains(line, `"outcome":"routed"`):
+				ended["answered"]++
+			}
+		}
+	}
+	if ended["answered"] != 1 || ended["ended"] != 1 {
+		t.Errorf("have %v in\n%s", ended, chain)
+	}
+	if said := fileText(filepath.Join(i.work, "p/said")); !strings.Contains(said, "nothing was sent") && !strings.Contains(said, "the session is closing") {
+		t.Errorf("a new call was told %q", said)
+	}
+	for _, once := range []string{"began one", "held one", "began two"} {
+		if n := strings.Count(i.done(), once); n != 1 {
+			t.Errorf("%q stands %d times in %s", once, n, i.done())
+		}
+	}
+	hasNo(t, i.done(), "held two")
+}
+
 // rows are the statuses of agent-0's runs in the ledger, the latest first.
 func (i *installation) rows() (all []ledger.Status) {
 	i.t.Helper()

@@ -12,7 +12,7 @@ import (
 
 const (
 	// DrainLimit is how long calls in flight may take to be answered once nacre is told
-	// to end (D-24). It is as long as a call may take.
+	// to end (D-24), whatever their own deadlines.
 	DrainLimit = 30 * time.Second
 	// drainQuiet is how long that may take before anybody is told what is waited for.
 	drainQuiet = time.Second
@@ -95,7 +95,7 @@ func (i *Interruption) Context(ctx context.Context, tell func(nacre.Step)) conte
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		noticed := time.AfterFunc(drainQuiet, func() {
-			tell(nacre.Step{Kind: nacre.StepResult, Name: "calls", Text: "waits for the calls in flight, for at most " + DrainLimit.String()})
+			tell(nacre.Step{Kind: nacre.StepStage, Name: "calls", Text: "waits for the calls in flight, for at most " + DrainLimit.String()})
 		})
 		i.once.Do(func() { close(i.begun) }) // before a question ends: its caller may end with it
 		_ = i.session.Approvals.Close()      // it has nothing that could fail

@@ -202,6 +202,8 @@ func (p *Printer) Step(e nacre.Step) {
 			p.Mark("warn", "try", fit(oneLine(e.Text), Width-11))
 		case "child":
 			p.Mark("tool", "child", oneLine(e.Text))
+		case "calls":
+			p.Mark("warn", "calls", oneLine(e.Text))
 		case "review", "lesson":
 			p.Mark("warn", "memory", oneLine(e.Text))
 		case "power":
