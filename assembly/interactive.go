@@ -8,6 +8,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/home"
+	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/interactive"
 	"github.com/nacre-dev/nacre/internal/seal"
 )
@@ -27,7 +28,7 @@ type (
 // the limits of e, and returns when it and everything it started is gone. What of e
 // are words of a command is set here.
 func OpenAgent(ctx context.Context, r *Runtime, a Agent, e Exec) (ExecResult, error) {
-	project, err := config.ProjectFolder(config.OrDot(e.Project))
+	project, err := installation.ProjectFolder(config.OrDot(e.Project))
 	if err != nil {
 		return ExecResult{}, err
 	}

@@ -466,3 +466,24 @@ func TestCommitsAreSignedOnAYesAlone(t *testing.T) {
 	sign("--branch", "main", "--yes").want(t, 1, "other branches have all commits of nacre/made/main")
 	i.nacre("sessions", "list").want(t, 0)
 }
+
+// U-04: commits that the host's repository cannot take now, as one that is read-only, wait and are
+// told; what was made in several sessions is there once the repository can be written.
+func TestCommitsWaitForARepositoryThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.gitUser()
+	rights := "-rm"
+	if os.Geteuid() == 0 { // with its own users, of which a sandbox takes one
+		rights = "-m"
+	}
+	for _, session := range []string{"one", "two"} {
+		shut := i.command(testpeer.Need(t, "unshare"), rights, "sh", "-c", `mount --bind p p && mount -o remount,bind,ro p && exec "$0" "$@"`, filepath.Join(bin, "nacre"),
+			"exec", "--project", "p", "--session", session, "--", "git", "commit", "-q", "--allow-empty", "-m", "commit "+session)
+		out, err := shut.CombinedOutput()
+		result{code: exitCode(err), stderr: string(out)}.want(t, 0, "the commits of session "+session+" wait", "p cannot be written (read-only file system)")
+	}
+	i.nacre("exec", "--project", "p", "--session", "three", "--", "true").want(t, 0, "nacre/one", "nacre/two")
+	has(t, i.git("log", "--format=%s", "nacre/one", "nacre/two"), "commit one", "commit two")
+}

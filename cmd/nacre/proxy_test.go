@@ -2,12 +2,15 @@ package main_test
 
 import (
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
@@ -90,8 +93,44 @@ func TestAProxyThatRefusesIsTold(t *testing.T) {
 		have.want(t, 125, says)
 		hasNo(t, have.stderr, proxyPassword)
 	}
-	i.config("[egress]\nca = [\"/nowhere.pem\"]\n")
-	i.nacre("exec", "--", "true").want(t, 125, "[egress] ca", "/nowhere.pem")
+}
+
+// U-07: an authority that is named and cannot be trusted is refused before anything begins, by whatever
+// would speak TLS: a library that leaves it out trusts whom the operator did not name.
+func TestAnAuthorityThatCannotBeReadIsRefused(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.write("not.pem", "no certificate\n")
+	if err := errors.Join(os.Mkdir(i.work+"/folder", 0o755), syscall.Mkfifo(i.work+"/pipe", 0o644), os.Symlink("nowhere", i.work+"/link")); err != nil {
+		t.Fatal(err)
+	}
+	unset := append(slices.Clone(i.env), "ANTHROPIC_API_KEY=key-of-the-test")
+	named := map[string]func(string){
+		"[egress] ca": func(name string) { i.env = unset; i.config(fmt.Sprintf("[egress]\nca = [%q]\n", name)) },
+		"SSL_CERT_FILE of the environment": func(name string) {
+			i.env = append(slices.Clone(unset), "SSL_CERT_FILE="+name)
+			i.config("")
+		},
+	}
+	for from, set := range named {
+		for name, says := range map[string]string{
+			"nowhere": "no such file", "link": "no such file", "folder": "is not a file", "pipe": "is not a file", "not.pem": "holds no certificate in PEM", "not.pem/below": "not a directory",
+		} {
+			name = i.work + "/" + name
+			set(name)
+			i.nacre("exec", "--egress", "example.com", "--", "true").want(t, 125, from, name, says, "; name ")
+		}
+		have := i.nacre("run", "greet", "--yes", "--brain", "anthropic", "--project", "p")
+		if have.want(t, have.code, from, "; name "); have.code == 0 {
+			t.Errorf("%s: a run began", from)
+		}
+		hasNo(t, have.stderr, "session ") // nothing has begun
+		i.nacre("doctor").want(t, 4, from, "; name ")
+	}
+	if left := i.nacre("sessions", "list", "--json"); strings.Contains(left.stdout, `"running"`) {
+		t.Errorf("left behind: %s", left.stdout)
+	}
 }
 
 // U-07, F-22: the gateway speaks to the model through the proxy, and trusts the company's authority.

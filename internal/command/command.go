@@ -93,7 +93,7 @@ type opened struct {
 // open opens the session of a command.
 func open(ctx context.Context, inst *installation.Installation, e Exec, program Program) (o opened, err error) {
 	o = opened{exec: e, program: program}
-	if o.project, err = config.ProjectFolder(e.Project); err != nil {
+	if o.project, err = installation.ProjectFolder(e.Project); err != nil {
 		return o, err
 	}
 	if o.role, err = order.CommandRole(o.project, e.Role); err != nil {

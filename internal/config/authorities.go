@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"os"
 )
 
@@ -24,29 +23,37 @@ func (e Egress) Authorities() ([]byte, error) {
 	for _, name := range e.CA {
 		text, err := readAuthorities(name)
 		if err != nil {
-			return nil, fmt.Errorf("[egress] ca: %w", err)
+			return nil, fmt.Errorf("[egress] ca: %w; name files of certificates in PEM there, or take this one out", err)
 		}
 		_, _ = all.Write(append(text, '\n')) // a buffer takes all
 	}
 	return all.Bytes(), nil
 }
 
-func readAuthorities(name string) ([]byte, error) {
-	f, err := os.Open(name)
+// EnvironmentAuthorities are those of SSL_CERT_FILE, in PEM, which are trusted in place of the
+// system's; nil where it is not set. One that names no certificate is an error: a library that
+// leaves it out trusts whom the operator did not name.
+func EnvironmentAuthorities(getenv func(string) string) ([]byte, error) {
+	name := getenv("SSL_CERT_FILE")
+	if name == "" {
+		return nil, nil
+	}
+	text, err := readAuthorities(name)
 	if err != nil {
-		return nil, err
+		err = fmt.Errorf("SSL_CERT_FILE of the environment: %w; name a file of certificates in PEM there, or unset it to trust the system's authorities", err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	text, err := io.ReadAll(io.LimitReader(f, maxAuthorities+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(text) > maxAuthorities:
-		return nil, fmt.Errorf("%s has more than %d bytes", name, maxAuthorities)
-	case !x509.NewCertPool().AppendCertsFromPEM(text):
-		return nil, fmt.Errorf("%s holds no certificate in PEM", name)
+	return text, err
+}
+
+func readAuthorities(name string) ([]byte, error) {
+	if info, err := os.Stat(name); err == nil && (!info.Mode().IsRegular() || info.Size() > maxAuthorities) { // a pipe would be waited for
+		return nil, fmt.Errorf("%s is not a file of at most %d bytes", name, maxAuthorities)
 	}
-	return text, nil
+	text, err := os.ReadFile(name)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s holds no certificate in PEM", name)
+	}
+	return text, err
 }
 
 // Roots are whom the host trusts where it speaks TLS itself: the system's authorities and

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -214,14 +213,12 @@ func (c Credential) Roots() (*x509.CertPool, error) {
 	if c.CAFile == "" {
 		return nil, nil //nolint:nilnil // the system's
 	}
-	data, err := os.ReadFile(c.CAFile)
+	text, err := readAuthorities(c.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("credential %s: ca_file: %w", c.Name, err)
 	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("credential %s: ca_file holds no certificate in PEM", c.Name)
-	}
+	pool.AppendCertsFromPEM(text)
 	return pool, nil
 }
 

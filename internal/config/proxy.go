@@ -61,11 +61,11 @@ func (p UpstreamProxy) check() error {
 // Outward has a transport of nacre's own trust whom the operator trusts, and go through
 // the operator's proxy.
 func (e Egress) Outward(t *http.Transport, getenv func(string) string) error {
-	roots, err := e.Roots()
+	up, err := e.Upstream(getenv)
 	if err != nil {
 		return err
 	}
-	up, err := e.Upstream(getenv)
+	roots, err := e.Roots()
 	if err != nil {
 		return err
 	}
@@ -77,8 +77,12 @@ func (e Egress) Outward(t *http.Transport, getenv func(string) string) error {
 }
 
 // Upstream are the proxies through which nacre reaches the network; nil where there are
-// none. The environment is asked where the config names none.
+// none. The environment is asked where the config names none. Authorities that the
+// config or the environment names and that cannot be read are an error.
 func (e Egress) Upstream(getenv func(string) string) (*egress.Upstream, error) {
+	if _, err := EnvironmentAuthorities(getenv); err != nil {
+		return nil, err
+	}
 	roots, err := e.Roots()
 	if err != nil || e.Proxy.URL == noProxy {
 		return nil, err

@@ -84,7 +84,7 @@ type Asked struct {
 
 // Run says what a run of a group on a project would be able to do.
 func Run(ctx context.Context, inst *installation.Installation, run Asked) (Explanation, error) {
-	project, err := config.ProjectFolder(config.OrDot(run.Project))
+	project, err := installation.ProjectFolder(config.OrDot(run.Project))
 	if err != nil {
 		return Explanation{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/basis"
@@ -122,6 +123,11 @@ func (d *Dir) Take(ctx context.Context, s *basis.Basis, how Landing, l Limits) (
 			if ctx.Err() != nil || s.Context().Err() != nil {
 				continue // the next session has another try
 			}
+			if shut := d.full(failed); shut != nil { // and so it has where the operator can put it right
+				taken.Notes = append(taken.Notes, fmt.Sprintf("the commits of session %s wait: %v; once that is put right, the next session in this project takes them",
+					strings.TrimPrefix(filepath.Base(work), "work-"), shut))
+				continue
+			}
 			kept := filepath.Join(d.room, "refused")
 			taken.Notes = append(taken.Notes, fmt.Sprintf("the commits of session %s were not taken: %v; until the next time they lie in %s",
 				strings.TrimPrefix(filepath.Base(work), "work-"), failed, kept))
@@ -131,6 +137,17 @@ func (d *Dir) Take(ctx context.Context, s *basis.Basis, how Landing, l Limits) (
 		err = errors.Join(err, registry.Discard(work))
 	}
 	return taken, errors.Join(err, registry.Discard(d.hosts()))
+}
+
+// full says why the host's repository had no room for what failed to be taken: it cannot be
+// written, or its disk is full. It is nil where the commits themselves are what is wrong.
+func (d *Dir) full(failed error) error {
+	for _, why := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(failed, why) {
+			return fmt.Errorf("%s cannot be written (%w)", d.place.CommonDir, why)
+		}
+	}
+	return d.place.Writable()
 }
 
 // disarm takes out of a git directory what git obeys there: a person may look into it.

@@ -68,11 +68,10 @@ func GiveAuthorities(inst *Installation, dir string, more []byte) error {
 
 // bundle is the list of authorities that this machine trusts; empty where there is none.
 func bundle(inst *Installation) ([]byte, error) {
-	names := systemBundles()
-	if own := inst.Options.Getenv("SSL_CERT_FILE"); own != "" {
-		names = []string{own}
+	if own, err := config.EnvironmentAuthorities(inst.Options.Getenv); err != nil || own != nil {
+		return append(own, '\n'), err
 	}
-	for _, name := range names {
+	for _, name := range systemBundles() {
 		info, err := os.Stat(name)
 		if errors.Is(err, os.ErrNotExist) {
 			continue

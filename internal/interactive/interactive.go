@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -217,9 +216,6 @@ func CheckProject(project string, getenv func(string) string) error {
 		if real, err := filepath.EvalSymlinks(wide); wide != "" && err == nil && (real == project || strings.HasPrefix(real, strings.TrimSuffix(project, "/")+"/")) {
 			return config.Errorf("%s is not a project but holds your home: change to a project's folder, or name one with --project", project)
 		}
-	}
-	if _, err := os.ReadDir(project); err != nil {
-		return config.Errorf("project %s: %w", project, err)
 	}
 	return nil
 }

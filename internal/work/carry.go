@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/receipt"
@@ -109,7 +108,7 @@ func carriable(ctx context.Context, inst *installation.Installation, lost operat
 	if _, err := inst.Group(lost.Group); err != nil {
 		return err
 	}
-	project, err := config.ProjectFolder(spec.Project)
+	project, err := installation.ProjectFolder(spec.Project)
 	if err != nil {
 		return err
 	}

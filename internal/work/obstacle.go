@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/installation"
@@ -66,12 +63,11 @@ func unwritable(project string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, dir := range []string{place.Top, place.GitDir, filepath.Join(place.CommonDir, "objects"), filepath.Join(place.CommonDir, "refs", "heads")} {
-		if err := unix.Access(dir, unix.W_OK); err != nil && !errors.Is(err, os.ErrNotExist) { // git makes what is missing
-			return dir + " cannot be written (" + err.Error() + "): the result cannot land; make it writable, or work on a clone of the project", nil
-		}
+	shut := place.Writable()
+	if shut == nil {
+		return "", nil
 	}
-	return "", nil
+	return shut.Error() + ": the result cannot land; make it writable, or work on a clone of the project", nil
 }
 
 // confirm tells a person what will keep the work of a new run from landing, before

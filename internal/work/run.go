@@ -341,7 +341,7 @@ func spec(ctx context.Context, inst *installation.Installation, id nacre.Session
 	if run.Task == "" && run.Recording == "" && run.TaskFile == "" && run.audited == nil {
 		return task.Spec{}, config.Errorf("no task: write one after `nacre run`, or name a file with --prompt-file")
 	}
-	project, err := config.ProjectFolder(config.OrDot(run.Project))
+	project, err := installation.ProjectFolder(config.OrDot(run.Project))
 	if err != nil {
 		return task.Spec{}, err
 	}
