@@ -184,6 +184,8 @@ type Invocation struct {
 	// once an outsider's words were in it, unvouched once it had read other text that
 	// nobody vouches for.
 	Label Label
+	// Origins say where each risky value came from, as far as it is known (K-26).
+	Origins []Origin
 }
 
 // Driver carries out one capability on the host. Do must honour ctx's

@@ -114,7 +114,7 @@ func (r *run) invocation() nacre.Invocation {
 	return nacre.Invocation{
 		ID: r.call.ID, Principal: r.call.Principal, Capability: r.tool.capability.ID, Tool: r.tool.capability.Tool,
 		Arguments: slices.Clone(r.arguments), Files: slices.Clone(r.files), Correlation: r.call.Correlation, Time: r.now,
-		Label: r.told,
+		Label: r.told, Origins: slices.Clone(r.origins),
 	}
 }
 

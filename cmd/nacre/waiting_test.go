@@ -87,6 +87,7 @@ func TestEverythingWaitsAtEachFace(t *testing.T) {
 	i.config(general + "[egress]\npropose = false\nallow = [\"example.com:443\"]\n")
 	i.write("p/.nacre/roles/fixer.toml", taskRole+"[escalation]\npolicy = \"orchestrator-notify\"\n")
 	i.project()
+	i.write("lib/a.txt", "")
 	i.nacre("run", "greet", "--brain", "replay", "--recording", i.writes(map[string]string{".envrc": "touch owned\n"}), "--project", "p", "--session", "work", "--check", "true").want(t, 1, "it waits for a person")
 	i.nacre("exec", "-q", "--", "sh", "-c", `ipc create_reminder '{"title":"pay","list":"Work"}'; ipc memory_store '{"type":"fact","content":"a fact"}'; curl -s https://registry.example.com/; true`).want(t, 0, "R-1")
 	i.earns("package-installation")
@@ -100,10 +101,10 @@ func TestEverythingWaitsAtEachFace(t *testing.T) {
 	goesOn, ended := i.terminal("task", "run", i.tasks(1)[0], "--project", "p", "--brain", "replay", "--session", "goes-on",
 		"--recording", i.write("push.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":"git push"}}`+"\n"))
 	screen, wait := i.terminal("run", "ask a lot", "--project", "p", "--brain", "replay", "--session", "asks", "--check", "true", "--recording",
-		i.recording(`curl -s https://packages.example.com/; curl -s https://example.com/v1/x; ipc delete_reminder '{"reminder_id":"R-1"}'`)) // which waits
-	until(t, "all questions", func() bool { return len(i.questions()) == 4 })
+		i.recording(`ipc request_folder '{"path":"../lib","reason":"its types"}' & curl -s https://packages.example.com/; curl -s https://example.com/v1/x; ipc delete_reminder '{"reminder_id":"R-1"}'`)) // which waits
+	until(t, "all questions", func() bool { return len(i.questions()) == 5 })
 
-	asked := map[string]string{"tool": "R-1", "egress": "packages.example.com:443", "credential": "vault for 4 h and 3 renewals", "run": "nacre.continue"}
+	asked := map[string]string{"tool": "R-1", "egress": "packages.example.com:443", "credential": "vault for 4 h and 3 renewals", "run": "nacre.continue", "mount": filepath.Join(i.work, "lib")}
 	waits := [][2]string{
 		{"landing", "nacre sessions diff work"}, {"learn", "nacre learn"}, {"memory", "memories to review: 1"}, {"pairing", "discord:7 wants to be bob"},
 		{"credential", "forge needs sign-in"}, {"graduation", "nacre power show package-installation"},
@@ -146,7 +147,7 @@ func TestEverythingWaitsAtEachFace(t *testing.T) {
 			return len(lacks) == 0
 		})
 	}
-	screen.denies(3)
+	screen.denies(4)
 	has(t, wait().stdout, "R-1", "packages.example.com:443", "wants a credential", "minted by vault for policies deploy")
 	goesOn.denies(1)
 	has(t, ended().stdout, "nacre.continue")

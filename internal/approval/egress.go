@@ -88,8 +88,11 @@ func prompt(q nacre.Question, whole bool) string {
 	if !whole {
 		return "    not all of it is shown. all: show it, to approve it then; or n: "
 	}
-	if q.Capability == Egress {
+	switch q.Capability {
+	case Egress:
 		return "    approve? y or n (y 15m: for 15 minutes): "
+	case question.Mount:
+		return "    approve? y or n (y: until the session ends; y 15m: for 15 minutes): "
 	}
 	vouch := ""
 	if q.Text != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/question"
 )
 
 // choice is a key of one letter that answers a question.
@@ -13,7 +14,7 @@ type choice struct {
 	word   string
 	about  string // what is approved, of one that stands; empty for others
 	ruling nacre.Ruling
-	egress bool // it makes sense for a host
+	egress bool // it makes sense for a host and for a folder
 	text   bool // it wants a text to vouch for, all of which was shown
 }
 
@@ -43,7 +44,10 @@ func (c choice) answers(q nacre.Question) bool {
 	if c.text {
 		return q.Text != nil && len(q.Text.Text) <= maxWords
 	}
-	return c.egress || q.Capability != Egress
+	if q.Capability == question.Mount && c.ruling.For == MaxStanding && c.ruling.Verdict == nacre.Allow {
+		return false // once is the session
+	}
+	return c.egress || q.Capability != Egress && q.Capability != question.Mount
 }
 
 // ByKey is what a key of one letter answers to a question, if anything.
@@ -70,8 +74,11 @@ func StandingOf(q nacre.Question) (all []Standing) {
 			continue
 		}
 		about := c.about
-		if q.Capability == Egress {
+		switch q.Capability {
+		case Egress:
 			about = strings.Replace(about, "the same risky values", "this host", 1)
+		case question.Mount:
+			about = strings.Replace(about, "the same risky values", "this folder", 1)
 		}
 		all = append(all, Standing{string(c.key), about})
 	}
@@ -84,8 +91,13 @@ func Keys(q nacre.Question) string {
 	for _, c := range choices() {
 		if c.answers(q) {
 			word := c.word
-			if c.ruling == (nacre.Ruling{Verdict: nacre.Allow}) && q.Capability == Egress {
-				word = "30 min" // EgressSpan: a connection is no call that runs once
+			if c.ruling == (nacre.Ruling{Verdict: nacre.Allow}) {
+				switch q.Capability {
+				case Egress:
+					word = "30 min" // EgressSpan: a connection is no call that runs once
+				case question.Mount:
+					word = "session" // nor is a folder
+				}
 			}
 			words = append(words, string(c.key)+" "+word)
 		}

@@ -73,10 +73,10 @@ func (d *Desk) press(p nacre.Press) (nacre.Pressed, error) {
 	return d.settle(waiting, made)
 }
 
-// forTheFace is a ruling as far as its face may give it: whoever grants a credential in a chat,
-// and says not for how long, grants it for as long as anything from a chat stands (M-30, M-47).
+// forTheFace is a ruling as far as its face may give it: whoever grants a credential or a folder in
+// a chat, and says not for how long, grants it for as long as anything from a chat stands (M-30, M-47).
 func forTheFace(q nacre.Question, who person.Person, r nacre.Ruling) nacre.Ruling {
-	if q.Capability == question.Lease && r.Verdict == nacre.Allow && r.For == 0 && !who.Identity.Face().Host() {
+	if (q.Capability == question.Lease || q.Capability == question.Mount) && r.Verdict == nacre.Allow && r.For == 0 && !who.Identity.Face().Host() {
 		r.For, r.Scope = person.MaxRemote, nacre.ScopeExact
 	}
 	return r
@@ -270,6 +270,9 @@ func (d *Desk) answerable(id string, r nacre.Ruling) (*pending, error) {
 	if p != nil && !deadline.Over(d.o.Now(), p.q.Expires) {
 		if p.q.Capability == Egress && r.Times > 0 {
 			return nil, fmt.Errorf("%w: a host is let through for a time, not for a number of connections", ErrAnswer)
+		}
+		if p.q.Capability == question.Mount && r.Times > 0 {
+			return nil, fmt.Errorf("%w: a folder is shown for a time, not for a number of calls", ErrAnswer)
 		}
 		if p.q.Text == nil && r.Scope == nacre.ScopeText {
 			return nil, fmt.Errorf("%w: there is no one text, short enough to be read, that all the values are from", ErrAnswer)

@@ -101,7 +101,7 @@ func (r *renderer) room(have, most int) int {
 }
 
 func (r *renderer) question(q nacre.Question) {
-	if r.egress(q) || r.lease(q) {
+	if r.egress(q) || r.lease(q) || r.folder(q) {
 		return
 	}
 	r.line("? %s  %s wants to run", question.Escape(q.ID), r.shown(string(q.Group), maxWhy))
@@ -117,6 +117,17 @@ func (r *renderer) question(q nacre.Question) {
 	if more := len(q.Files) - files; more > 0 {
 		r.line("    and %d more files are not shown", more)
 	}
+	r.origins(q)
+	if q.Text != nil {
+		r.line("    all of them are from one text, %s: \"%s\"", r.shown(q.Text.Source, maxWhy), r.shown(q.Text.Text, maxWords))
+	}
+	r.reason(q)
+	r.words(q)
+	r.expiry(q)
+}
+
+// origins says where the risky values came from.
+func (r *renderer) origins(q nacre.Question) {
 	origins := r.room(len(q.Origins), maxOrigins)
 	for _, origin := range q.Origins[:origins] {
 		r.line("    %s", r.shown(question.CameFrom(origin), maxWhy))
@@ -124,14 +135,13 @@ func (r *renderer) question(q nacre.Question) {
 	if more := len(q.Origins) - origins; more > 0 {
 		r.line("    and %d more risky values are not shown", more)
 	}
-	if q.Text != nil {
-		r.line("    all of them are from one text, %s: \"%s\"", r.shown(q.Text.Source, maxWhy), r.shown(q.Text.Text, maxWords))
-	}
-	r.reason(q)
+}
+
+// words are what the agent says of itself.
+func (r *renderer) words(q nacre.Question) {
 	if q.AgentWords != "" {
 		r.line("    the agent says (not checked): \"%s\"", r.shown(q.AgentWords, maxWords))
 	}
-	r.expiry(q)
 }
 
 // reason says why it is asked, and expiry until when.

@@ -33,6 +33,8 @@ type Basis struct {
 	// Before is what stood at the top of its project before the agent had it.
 	Before     planted.Top
 	Tell, Warn func(nacre.Step)
+	// Folders are those outside of its project that its agent asked for; nil where it has no door.
+	Folders Folders
 	// Rules are all that the session's agent may reach.
 	Rules []nacre.EgressRule
 	// Powers are those that it has: of credentials that are locked without.
@@ -87,6 +89,29 @@ func (b *Basis) Open(ctx context.Context, o Opening) (err error) {
 		Prepare: o.Prepare, Notify: o.Notify, Reload: o.Reload, Directory: o.Directory,
 	})
 	return err
+}
+
+// Folders are those that a session's agent asks a person for.
+type Folders interface {
+	// Tool is what it asks with.
+	Tool() nacre.Tool
+	// Began shows in a sandbox in which it runs from now on what it is shown already.
+	Began(p sandbox.Process) error
+	// Close lets go of them, when nothing runs in the session any more.
+	Close()
+}
+
+// Start launches a command in the session's sandbox, as [session.Session.Start] does. Where the
+// session's agent is in it, which is where the session's sockets are, the folders are shown in it
+// that a person lets the agent see.
+func (b *Basis) Start(ctx context.Context, c sandbox.Command) (sandbox.Process, error) {
+	p, err := b.Session.Start(ctx, c)
+	if err == nil && b.Folders != nil && c.SocketDir == b.SocketDir() {
+		if err := b.Folders.Began(p); err != nil {
+			b.Warn(nacre.Step{Kind: nacre.StepResult, Name: "folder", Text: err.Error(), IsError: true})
+		}
+	}
+	return p, err
 }
 
 // Earlier are the chains of its openings that were interrupted.

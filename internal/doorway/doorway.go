@@ -14,6 +14,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/door"
+	"github.com/nacre-dev/nacre/internal/folders"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/intrinsic"
 	"github.com/nacre-dev/nacre/internal/tripwire"
@@ -30,6 +31,7 @@ var errEnded = errors.New("the session ended before anything was called")
 // until its agent calls; what is wrong by then ends the session.
 type Doorway struct {
 	on     *basis.Basis
+	asked  *folders.Folders
 	kin    basis.Kin
 	open   func(context.Context) error
 	kernel func() *kernel.Kernel
@@ -48,13 +50,16 @@ type Doorway struct {
 
 // New is the door of a session, which opens what calls reach by what it is given, if that is not
 // open by the first of them. The kernel is there once that was opened.
-func New(on *basis.Basis, kin basis.Kin, open func(context.Context) error, kernel func() *kernel.Kernel) *Doorway {
-	return &Doorway{on: on, kin: kin, open: open, kernel: kernel, ready: make(chan struct{})}
+func New(on *basis.Basis, project string, kin basis.Kin, open func(context.Context) error, kernel func() *kernel.Kernel) *Doorway {
+	asked := folders.New(on.Inst, project, on.Warn)
+	on.Folders = asked
+	return &Doorway{on: on, asked: asked, kin: kin, open: open, kernel: kernel, ready: make(chan struct{})}
 }
 
 // Begin follows the open session, until Cancel, and looks at calls with what watches over it.
 func (d *Doorway) Begin(w *watch.Watch) {
 	d.watch = w
+	d.asked.Follow(d.on.Session)
 	d.ctx, d.cancel = context.WithCancel(d.on.Context())
 }
 

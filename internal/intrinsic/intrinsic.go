@@ -36,11 +36,11 @@ type Session struct {
 }
 
 // Names are the names of all tools that nacre itself brings, those of memory, of
-// schedules and of sub-agents with them: no plugin's tool can have one (D-25).
+// schedules, of sub-agents and for folders with them: no plugin's tool can have one (D-25).
 func Names() ([]nacre.ToolName, error) {
 	tools, err := memory.Tools(&memory.Store{}) // to be named, not called
 	var names []nacre.ToolName
-	for _, tool := range slices.Concat(Session{}.Tools(), ChildTools(Parent{}), schedule.Tools(schedule.Access{}), tools) {
+	for _, tool := range slices.Concat(Session{}.Tools(), ChildTools(Parent{}), []nacre.Tool{FolderTool(nil)}, schedule.Tools(schedule.Access{}), tools) {
 		names = append(names, tool.Capability.Tool)
 	}
 	return names, err

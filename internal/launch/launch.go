@@ -26,7 +26,7 @@ type Program struct{ *process.Process }
 // Start starts a program of a session's own. limit, where it is not nil, keeps for which limit it
 // was ended, a string, which is recorded and told.
 func Start(ctx context.Context, s *basis.Basis, p nacre.Posture, argv []string, limit *atomic.Value) (*Program, error) {
-	started, err := process.Start(ctx, s.Session, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: argv})
+	started, err := process.Start(ctx, s, sandbox.Command{Posture: p, SocketDir: s.SocketDir(), Argv: argv})
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,8 @@ const (
 	// Lease is the capability of a question whether a credential is minted, and for how long
 	// and how often (M-30).
 	Lease nacre.CapabilityID = "nacre.credential"
+	// Mount is the capability of a question whether a folder is shown inside (M-42).
+	Mount nacre.CapabilityID = "nacre.mount"
 	// Continue is the capability of the question whether a run goes on (S-18).
 	Continue nacre.CapabilityID = "nacre.continue"
 )
@@ -42,6 +44,8 @@ func KindOf(q nacre.Question) person.Kind {
 		return person.Egress
 	case Lease:
 		return person.Credential
+	case Mount:
+		return person.Mount
 	case Continue:
 		return person.Run
 	}
@@ -99,6 +103,12 @@ func Of(q nacre.Question) Card {
 	}
 	if what := LeaseOf(q); what != "" {
 		c.Title = fmt.Sprintf("%s wants the credential %s", plain(string(q.Group)), what)
+	}
+	if f, ok := FolderOf(q); ok {
+		c.Title = fmt.Sprintf("%s wants to see the folder %s", plain(string(q.Group)), plain(f.Folder))
+		if f.Keys != "" {
+			c.add("look", plain(f.Keys), true)
+		}
 	}
 	for _, look := range Looks(q) {
 		c.add("look", look, true)
@@ -236,6 +246,25 @@ func LeaseOf(q nacre.Question) string {
 		return ""
 	}
 	return fmt.Sprintf("%s for %d h and %d renewals", Escape(b.Credential), b.Hours, b.Renewals)
+}
+
+// Folder is what a question of the kind mount asks for, as its arguments.
+type Folder struct {
+	// Folder is its path on the host, without symbolic links, and Asked how the agent wrote it.
+	Folder string `json:"folder"`
+	Asked  string `json:"asked"`
+	// Inside is where it would be read, and Access how: read-only.
+	Inside string `json:"inside"`
+	Access string `json:"access"`
+	// Holds says at a glance what is in it, and Keys what looks like keys there.
+	Holds string `json:"holds"`
+	Keys  string `json:"keys,omitempty"`
+}
+
+// FolderOf is the folder that a question asks for.
+func FolderOf(q nacre.Question) (f Folder, ok bool) {
+	err := json.Unmarshal(q.Arguments, &f)
+	return f, q.Capability == Mount && err == nil && f.Folder != ""
 }
 
 // CameFrom says where a risky value was seen (K-26).

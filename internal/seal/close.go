@@ -29,6 +29,7 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 	if s.Session != nil {
 		errs = append(errs, s.Reach.Close(ctx), registry.Discard(filepath.Join(s.Dir(), registry.PackagesDir)), s.Session.Close(ctx, outcome, finished))
 	}
+	s.Folders.Close()
 	s.questions.Leave()
 	s.door.Cancel()
 	err := errors.Join(append(errs, <-forgotten)...)

@@ -63,7 +63,7 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 	if err := operator.SettleAll(ctx, inst, req.Project, operator.TellSteps(req.Warn, req.Tell)); err != nil {
 		return nil, err
 	}
-	s.door = doorway.New(on, req.Kin, s.openLate, s.Opened)
+	s.door = doorway.New(on, req.Project, req.Kin, s.openLate, s.Opened)
 	s.questions = asking.NewQuestions(req.Asking)
 	s.Recollection = recollection.New(on, req.Group, req.Kin.Working(), (req.Kind == "exec" || req.Kind == "agent") && req.Shared == nil)
 	later := s.Quiet(req.Model)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/folders"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/terminal"
 	"github.com/nacre-dev/nacre/kernel"
@@ -80,6 +81,8 @@ func Of(e audit.Entry) string {
 		return questionSentence(e, d, tool)
 	case nacre.KindEgress:
 		return egressSentence(e, d)
+	case folders.KindShown, folders.KindHidden, folders.KindKept:
+		return folderSentence(e, d)
 	case nacre.KindModelBegin, nacre.KindModelEnd:
 		return modelSentence(e, d)
 	case nacre.KindBrainEvent:
@@ -176,6 +179,8 @@ func questionSentence(e audit.Entry, d members, tool string) string {
 	about := d.text("capability")
 	if rule := d.text("rule"); rule != "" {
 		about = "connecting to " + rule
+	} else if folder := d.text("folder"); folder != "" {
+		about = "showing the folder " + folder
 	} else if tool != "" {
 		about = "the call of " + tool
 	}
@@ -188,6 +193,17 @@ func questionSentence(e audit.Entry, d members, tool string) string {
 		return fmt.Sprintf("A press on the question %s%s decided nothing: %s.", d.text("id"), And(" by ", d.text("identity")), e.Reason)
 	default:
 		return fmt.Sprintf("The question %s about %s is settled%s: %s.", d.text("id"), about, And(" by ", d.text("by")), e.Outcome)
+	}
+}
+
+func folderSentence(e audit.Entry, d members) string {
+	switch e.Kind {
+	case folders.KindShown:
+		return fmt.Sprintf("The folder %s is shown inside at %s, %s, because %s said so%s.", d.text("folder"), d.text("inside"), d.text("access"), d.text("by"), And(", until ", d.text("until")))
+	case folders.KindHidden:
+		return fmt.Sprintf("The folder %s is not shown any more: %s.", d.text("folder"), e.Reason)
+	default:
+		return fmt.Sprintf("The agent asked for the folder %s, and nobody was asked about it: %s.", d.text("asked"), e.Reason)
 	}
 }
 

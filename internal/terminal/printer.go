@@ -362,6 +362,10 @@ func (p *Printer) wanted(q nacre.Question) (whole bool) {
 		p.Mark("ask", "egress", question.HostOf(q))
 		return true
 	}
+	if f, ok := question.FolderOf(q); ok {
+		p.Mark("ask", "folder", question.Escape(f.Folder))
+		return f.Keys == ""
+	}
 	if what := question.LeaseOf(q); what != "" {
 		p.Mark("ask", "credential", what)
 		return true

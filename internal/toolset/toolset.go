@@ -158,7 +158,7 @@ func (t *Toolset) Usable(principal nacre.Principal) []nacre.Capability {
 		return t.Kernel.Catalog(principal)
 	}
 	var all []nacre.Capability
-	for _, tool := range slices.Concat(t.intrinsic().Tools(), t.scheduleTools()) {
+	for _, tool := range slices.Concat(t.intrinsic().Tools(), []nacre.Tool{t.on.Folders.Tool()}, t.scheduleTools()) {
 		if t.on.Inst.Config.ToolGroups().Allows(principal.Group, tool.Capability) {
 			all = append(all, tool.Capability)
 		}
@@ -204,7 +204,7 @@ func (t *Toolset) checkPins(own []nacre.Tool) error {
 // ownTools are what the core itself brings: the intrinsics, schedules and memory.
 func (t *Toolset) ownTools(with *memory.Store) ([]nacre.Tool, error) {
 	tools, err := memory.Tools(with)
-	return slices.Concat(t.intrinsic().Tools(), t.o.Kin.Tools(), t.scheduleTools(), tools), err
+	return slices.Concat(t.intrinsic().Tools(), []nacre.Tool{t.on.Folders.Tool()}, t.o.Kin.Tools(), t.scheduleTools(), tools), err
 }
 
 // intrinsic is what the core's own tools read of the session.

@@ -118,12 +118,20 @@ func TreeAttributes(readOnly, noExec bool) *unix.MountAttr {
 // CloneTree makes a detached bind of what source is, submounts included, with
 // the attributes on each of its mounts.
 func CloneTree(source int, attributes *unix.MountAttr) (int, error) {
-	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE | unix.AT_EMPTY_PATH
-	tree, err := unix.OpenTree(source, "", flags)
+	return clone(source, unix.AT_RECURSIVE, attributes)
+}
+
+// CloneOne is CloneTree without what is mounted below the source.
+func CloneOne(source int, attributes *unix.MountAttr) (int, error) {
+	return clone(source, 0, attributes)
+}
+
+func clone(source int, deep uint, attributes *unix.MountAttr) (int, error) {
+	tree, err := unix.OpenTree(source, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|deep)
 	if err != nil {
 		return -1, fmt.Errorf("bind: %w", err)
 	}
-	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, attributes); err != nil {
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|deep, attributes); err != nil {
 		_ = unix.Close(tree)
 		return -1, fmt.Errorf("bind attributes: %w", err)
 	}

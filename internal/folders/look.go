@@ -1,0 +1,174 @@
+package folders
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/posture"
+	"github.com/nacre-dev/nacre/internal/question"
+	"github.com/nacre-dev/nacre/internal/sandbox"
+)
+
+// What an agent is told of a path says neither what is on the host nor where links lead there.
+var (
+	errEnded   = errors.New("the session ends: nothing is shown any more")
+	errBackend = errors.New("folders are brought into a sandbox that runs by the native backend alone, and this session has another one: " +
+		"a person can leave backend out of [sandbox] in config.toml, or start you in a folder that holds what you need")
+	errKept = errors.New("no folder at this path can be shown: there is none, or it is one that no agent is shown, such as a home, keys, the machine's own places and nacre's, " +
+		"and what holds or is part of one, or has mounts or open sockets below it. A path is relative to your project, from ~/, or absolute")
+	errProject  = errors.New("this folder is your project, or inside of it: it is there already")
+	errAround   = errors.New("this folder holds your project: ask for the folder beside it that you need")
+	errRelative = errors.New("this session has no project, to which the path could be relative: write it from / or ~/")
+	errLetters  = errors.New("the folder's path has characters that a person cannot see for what they are: no question could name it")
+)
+
+// look is a folder that was opened, and its path without links.
+type look struct {
+	*sandbox.Folder
+	path string
+}
+
+// look opens what an agent's path names, and refuses what no agent is shown. What was refused
+// and why is recorded, with the whole path.
+func (f *Folders) look(asked string) (look, error) {
+	name, err := f.absolute(asked)
+	if err != nil {
+		return look{}, err
+	}
+	if f.session == nil {
+		return look{}, errEnded
+	}
+	backend, able := f.session.Sandbox().(sandbox.Shows)
+	if !able {
+		return look{}, errBackend
+	}
+	opened, err := backend.OpenFolder(name)
+	if err != nil {
+		return look{}, f.refused(name, err, errKept)
+	}
+	if told, err := f.keeps(opened.Path()); err != nil {
+		opened.Close()
+		return look{}, f.refused(name, err, told)
+	}
+	return look{opened, opened.Path()}, nil
+}
+
+// absolute is the path that the agent means, in which nothing was resolved yet.
+func (f *Folders) absolute(asked string) (string, error) {
+	if strings.ContainsRune(asked, 0) {
+		return "", errKept
+	}
+	if below, inside := strings.CutPrefix(asked, posture.Workspace+"/"); inside {
+		asked = below // as the agent knows its project
+	}
+	if rest, home := strings.CutPrefix(asked, "~/"); home {
+		return filepath.Join(f.inst.Options.Getenv("HOME"), rest), nil
+	}
+	switch {
+	case filepath.IsAbs(asked):
+		return asked, nil
+	case f.project == "":
+		return "", errRelative
+	}
+	return f.project + "/" + asked, nil // ".." after a link leads where the link does
+}
+
+// keeps refuses the project, what is around it, and what is nacre's: told is what the agent is told.
+func (f *Folders) keeps(at string) (told, why error) {
+	paths := f.inst.Registry.Paths()
+	for _, own := range []string{paths.State, paths.Config, paths.Data, paths.Runtime} {
+		real, err := filepath.EvalSymlinks(own)
+		if err != nil {
+			real = own // it is not there
+		}
+		if overlap(at, real) {
+			return errKept, fmt.Errorf("%s is, holds or is part of nacre's own %s", at, own)
+		}
+	}
+	if _, err := installation.OwnBelow(f.inst, at); err != nil {
+		return errKept, err
+	}
+	switch {
+	case f.project != "" && within(f.project, at):
+		return errProject, errProject
+	case f.project != "" && within(at, f.project):
+		return errAround, errAround
+	case question.Escape(at) != at:
+		return errLetters, errLetters
+	}
+	return nil, nil
+}
+
+func overlap(a, b string) bool { return within(a, b) || within(b, a) }
+
+func within(dir, at string) bool {
+	return at == dir || strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/")
+}
+
+const (
+	// maxEntries is how many entries of a folder are looked at, maxKeys how many of them are named.
+	maxEntries, maxKeys = 10_000, 5
+)
+
+// glance says what is in a folder, as far as names and sizes tell, and what looks like keys there.
+// Symbolic links are not followed.
+func glance(name string) (holds, keys string) {
+	var files, entries int
+	var bytes int64
+	var found []string
+	root := os.DirFS(name)
+	err := fs.WalkDir(root, ".", func(at string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // what cannot be read here is counted by nobody
+		}
+		if entries++; entries > maxEntries {
+			return fs.SkipAll
+		}
+		if at != "." && keyLike(path.Base(at)) && len(found) <= maxKeys {
+			found = append(found, at)
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			files, bytes = files+1, bytes+info.Size()
+		}
+		return nil
+	})
+	many := ""
+	if entries > maxEntries || err != nil {
+		many = "at least "
+	}
+	holds = fmt.Sprintf("%s%d files, %s", many, files, sandbox.Bytes(bytes))
+	if files == 1 {
+		holds = strings.Replace(holds, "1 files", "1 file", 1)
+	}
+	if info, err := fs.Stat(root, ".git"); err == nil {
+		holds = map[bool]string{true: "a git repository, ", false: "a git worktree, "}[info.IsDir()] + holds
+	}
+	if len(found) == 0 {
+		return holds, ""
+	}
+	slices.Sort(found)
+	more := ""
+	if len(found) > maxKeys {
+		found, more = found[:maxKeys], " and more"
+	}
+	return holds, "it holds what looks like keys: " + strings.Join(found, ", ") + more
+}
+
+// keyLike tells the names under which keys and passwords lie.
+func keyLike(name string) bool {
+	for _, ending := range []string{".pem", ".key", ".p12", ".pfx", ".kdbx", ".keystore"} {
+		if strings.HasSuffix(name, ending) {
+			return true
+		}
+	}
+	return slices.Contains([]string{
+		".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", ".git-credentials", "id_rsa", "id_ed25519", "id_ecdsa", "credentials", "credentials.json",
+	}, name) || name == ".env" || strings.HasPrefix(name, ".env.")
+}
