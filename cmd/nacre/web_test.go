@@ -66,7 +66,10 @@ func TestAnApprovalForLongerIsGivenOnTheWebPage(t *testing.T) {
 }
 
 // pageLink starts the page, and gives the link that it prints.
-func (i *installation) pageLink() string {
+func (i *installation) pageLink() string { link, _ := i.page(); return link }
+
+// page is pageLink with the id of the program that serves the page.
+func (i *installation) page() (link string, pid int) {
 	t := i.t
 	t.Helper()
 	page := i.command(filepath.Join(bin, "nacre"), "web")
@@ -85,7 +88,7 @@ func (i *installation) pageLink() string {
 	if err != nil || !strings.Contains(line, "#") {
 		t.Fatalf("have %q, %v", line, err)
 	}
-	return strings.TrimSpace(line)
+	return strings.TrimSpace(line), page.Process.Pid
 }
 
 // web starts the page and signs in. What it gives posts a form, or reads a page where there is

@@ -420,9 +420,14 @@ func hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp)
 }
 
-// Seconds shows a duration as a person reads it.
+// Seconds shows a duration as a person reads it. Less than nothing, by a clock that was set back, is nothing.
 func Seconds(d time.Duration) string {
+	d = max(d, 0)
 	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	case d >= time.Hour:
+		return fmt.Sprintf("%d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
 	case d >= time.Minute:
 		return fmt.Sprintf("%d:%02d", int(d.Minutes()), int(d.Seconds())%60)
 	case d >= time.Second:

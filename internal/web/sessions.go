@@ -82,7 +82,7 @@ func (s *Site) row(ctx context.Context, one nacre.SessionStatus, questions []nac
 	if one.Live() || end.IsZero() {
 		end = now
 	}
-	shown := row{SessionStatus: one, Age: span(now.Sub(one.Started)), Took: span(end.Sub(one.Started))}
+	shown := row{SessionStatus: one, Age: ago(now.Sub(one.Started)), Took: span(end.Sub(one.Started))}
 	if micro, known := s.Work.Cost(one.ID); known {
 		shown.Cost = terminal.Dollars(micro)
 	} else if one.Live() {

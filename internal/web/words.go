@@ -40,6 +40,14 @@ func lines(text string) string {
 	return strings.Join(all, "\n")
 }
 
+// ago is how long since something is, which may be to come where this machine's clock was ahead.
+func ago(d time.Duration) string {
+	if d < 0 {
+		return "in " + span(-d)
+	}
+	return span(d) + " ago"
+}
+
 // span is how long something took, in the unit that a person would take.
 func span(d time.Duration) string {
 	switch {

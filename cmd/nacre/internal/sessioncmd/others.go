@@ -57,4 +57,10 @@ func statusOf(s assembly.StoreSession) nacre.SessionStatus {
 	return nacre.SessionStatus{ID: nacre.SessionID(s.Name()), Kind: s.Kind, Group: s.Group, State: s.State, Started: s.Started, Finished: s.Ended, Outcome: s.Outcome}
 }
 
-func ago(t time.Time) string { return terminal.Seconds(time.Since(t)) + " ago" }
+// ago is how long it is since t: t may be to come, where this machine's clock was ahead.
+func ago(t time.Time) string {
+	if since := time.Since(t); since >= 0 {
+		return terminal.Seconds(since) + " ago"
+	}
+	return "in " + terminal.Seconds(time.Until(t))
+}
