@@ -27,8 +27,11 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "claude" {
+	switch filepath.Base(os.Args[0]) {
+	case "claude":
 		os.Exit(playedClaude())
+	case underFilter:
+		os.Exit(becomesFiltered(os.Args[1:]))
 	}
 	os.Exit(testpeer.Main(func() int { bin = testpeer.Built(); return m.Run() }))
 }

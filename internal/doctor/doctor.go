@@ -92,7 +92,7 @@ func checkSandbox(ctx context.Context, inst *installation.Installation) []instal
 		if sessionLimits(inst) != (nacre.Limits{}) {
 			fix += ", or raise the [limits] of config.toml"
 		}
-		return []installation.Finding{{Name: "sandbox", Status: "fail", Text: err.Error(), Fix: fix}}
+		return []installation.Finding{{Name: "sandbox", Status: "fail", Text: strings.TrimPrefix(err.Error(), "sandbox: "), Fix: fix}}
 	}
 	findings := []installation.Finding{{Name: "sandbox", Status: "ok", Text: fmt.Sprintf("%s: %s · %d ms to start and end", box.Name(), box.Holds(), time.Since(started).Milliseconds()), Fix: ""}}
 	findings = append(findings, checkLayers(ctx, inst, box))

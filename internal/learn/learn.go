@@ -356,8 +356,11 @@ func Undo(ctx context.Context, inst *installation.Installation, id string) (lear
 	if id != "" {
 		i = slices.IndexFunc(have, func(l learned.Approval) bool { return l.ID == id })
 	}
+	if i < 0 && id == "" {
+		return learned.Approval{}, config.Errorf("nothing that sessions learned is approved, so there is nothing to take back; nacre learn shows what could be approved")
+	}
 	if i < 0 {
-		return learned.Approval{}, &config.Error{Err: fmt.Errorf("nothing was approved that could be taken back: %q", id)}
+		return learned.Approval{}, config.Errorf("no approval has the name %q; nacre learn --list shows those there are", id)
 	}
 	undone := have[i]
 	return undone, change(ctx, inst, "undone", undone, func(have learned.Approvals) (learned.Approvals, error) {

@@ -74,6 +74,9 @@ func SignIn(ctx context.Context, inst *installation.Installation, name string, r
 	ctx, cancel := context.WithTimeout(ctx, signInPatience)
 	defer cancel()
 	l, err := store.SignIn(ctx, oauth.Request(r))
+	if errors.Is(err, oauth.ErrServer) {
+		return SignedIn{}, config.Errorf("the sign-in %s is at no server: %w, as in nacre credentials login %s --url https://mcp.notes.example/mcp", name, err, name)
+	}
 	if err != nil {
 		return SignedIn{}, &installation.NotReady{What: "sign-in " + name, Err: err}
 	}

@@ -2,6 +2,7 @@ package prove
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,7 +65,7 @@ func (g *Ground) Sealed(ctx context.Context, b sandbox.Backend) (map[string]prob
 	g.options.begins("probes that share a sandbox")
 	found, exit, err := g.run(ctx, b, g.target, g.options.names(Together))
 	if err == nil && exit.Code != 0 {
-		err = fmt.Errorf("%s: the probes ended with %+v", b.Name(), exit)
+		err = cmp.Or(ctx.Err(), fmt.Errorf("%s: the probes ended with the code %d before they were through, so nothing is known of them: run it again", b.Name(), exit.Code))
 	}
 	if err != nil {
 		return nil, err

@@ -41,6 +41,9 @@ const (
 // ErrSignIn says that a person has to sign in anew.
 var ErrSignIn = errors.New("needs sign-in")
 
+// ErrServer says that a person named no MCP server whose answers are safe to read.
+var ErrServer = errors.New("name the MCP server as https://HOST/PATH")
+
 // Login is a sign-in as it lies in its file, which belongs to the person alone. The zero
 // value opens nothing.
 type Login struct {

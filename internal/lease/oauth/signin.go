@@ -38,7 +38,7 @@ type Request struct {
 // SignIn has a person sign in, and waits until they have, or ctx ends. Nothing is kept.
 func (s Store) SignIn(ctx context.Context, r Request) (Login, error) {
 	if !safe(r.Server) {
-		return Login{}, errors.New("name the MCP server as https://HOST/PATH")
+		return Login{}, ErrServer
 	}
 	if r.Show != nil {
 		return s.signInByCode(ctx, r)
@@ -119,7 +119,7 @@ func challenge(ctx context.Context, client *http.Client, server string) (*http.R
 	hello := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"nacre","version":"1"}}}`
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server, strings.NewReader(hello))
 	if err != nil {
-		return nil, nil, errors.New("name the MCP server as https://HOST/PATH")
+		return nil, nil, ErrServer
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
