@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/atom"
@@ -79,19 +81,28 @@ func (i *installation) earns(power string) {
 func TestEverythingWaitsAtEachFace(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")
+	testpeer.Need(t, "ssh")
 	i, fakes, chats, pins := inEachChat(t)
 	_, vault, minted := i.minted()
+	key, private := sshKey(t)
+	host := newSSHHost(t, i.work, key.PublicKey())
+	i.write("home/.local/share/nacre/plugins/remote/manifest.json", `{"description": "d", "version": "1.0.0", "hosts": ["notes.example"],
+		"mcp": {"url": "https://notes.example/mcp", "credential": "key"}, "install": {"credentials": [{"key": "key", "description": "k", "required": true}]},
+		"provides": {"tools": [{"name": "remote_say", "description": "d", "arguments_schema": {"type": "object", "additionalProperties": false, "properties": {}}}]}}`)
 	general := i.configured() + "[groups.main]\ntools = [\"*_reminder*\", \"memory_*\"]\n" + chats + minted + "budget = { hours = 4, renewals = 3 }\n" +
 		"[[credential]]\nname = \"forge\"\nhost = \"forge.example\"\nmethods = [\"GET\"]\npaths = [\"/\"]\nstanding_secret = true\ngroups = [\"main\"]\nvalue_oauth = \"" + filepath.Join(i.work, "forge.oauth") + "\"\n" +
-		"[egress.pin]\n" + pins + vault + "\n"
-	i.config(general + "[egress]\npropose = false\nallow = [\"example.com:443\"]\n")
+		fmt.Sprintf("[[credential]]\nname = \"key\"\nscheme = \"ssh\"\nhost = \"git.example\"\nuser = \"git\"\nstanding_secret = true\ngroups = [\"main\"]\nhost_keys = [%q]\nvalue_file = %q\n",
+			strings.TrimSpace(string(ssh.MarshalAuthorizedKey(host.key.PublicKey()))), i.write("id", private)) +
+		"[access.remote]\nhosts = [\"notes.example:443\"]\n[access.remote.credentials]\nkey = { value_oauth = \"" + i.signIn() + "\" }\n" +
+		"[egress.pin]\n" + fmt.Sprintf("\"git.example:22\" = %q\n", host.at) + pins + vault + "\n"
+	i.config(general + "[egress]\npropose = false\nallow = [\"example.com:443\", \"git.example:22/tcp\"]\n")
 	i.write("p/.nacre/roles/fixer.toml", taskRole+"[escalation]\npolicy = \"orchestrator-notify\"\n")
 	i.project()
 	i.write("lib/a.txt", "")
 	i.nacre("run", "greet", "--brain", "replay", "--recording", i.writes(map[string]string{".envrc": "touch owned\n"}), "--project", "p", "--session", "work", "--check", "true").want(t, 1, "it waits for a person")
 	i.nacre("exec", "-q", "--", "sh", "-c", `ipc create_reminder '{"title":"pay","list":"Work"}'; ipc memory_store '{"type":"fact","content":"a fact"}'; curl -s https://registry.example.com/; true`).want(t, 0, "R-1")
 	i.earns("package-installation")
-	i.config(general + "[egress]\nallow = [\"example.com:443\"]\n[approval]\nhold = \"0s\"\n")
+	i.config(general + "[egress]\nallow = [\"example.com:443\", \"git.example:22/tcp\"]\n[approval]\nhold = \"0s\"\n")
 	i.nacre("operators", "pair", "bob").want(t, 0)
 	people := roster.Roster{Config: filepath.Join(i.work, "home/.config/nacre"), State: i.state(), Now: time.Now}
 	if _, err := people.Ask(t.Context(), "discord:7"); err != nil {
@@ -102,12 +113,17 @@ func TestEverythingWaitsAtEachFace(t *testing.T) {
 		"--recording", i.write("push.jsonl", `{"v":1,"name":"r"}`+"\n"+`{"tool":"shell","input":{"command":"git push"}}`+"\n"))
 	screen, wait := i.terminal("run", "ask a lot", "--project", "p", "--brain", "replay", "--session", "asks", "--check", "true", "--recording",
 		i.recording(`ipc request_folder '{"path":"../lib","reason":"its types"}' & curl -s https://packages.example.com/; curl -s https://example.com/v1/x; ipc delete_reminder '{"reminder_id":"R-1"}'`)) // which waits
-	until(t, "all questions", func() bool { return len(i.questions()) == 5 })
+	login := i.begin("exec", "-q", "--session", "logs-in", "--", "sh", "-c", "ssh git.example true; sleep 600") // which does not wait: the session does
+	t.Cleanup(func() { _ = login.Process.Signal(os.Interrupt); _ = login.Wait() })
+	until(t, "all questions", func() bool { return len(i.questions()) == 6 })
 
-	asked := map[string]string{"tool": "R-1", "egress": "packages.example.com:443", "credential": "vault for 4 h and 3 renewals", "run": "nacre.continue", "mount": filepath.Join(i.work, "lib")}
+	asked := map[string]string{
+		"tool": "R-1", "egress": "packages.example.com:443", "credential": "vault for 4 h and 3 renewals", "SSH": "git@git.example:22", "run": "nacre.continue",
+		"mount": filepath.Join(i.work, "lib"),
+	}
 	waits := [][2]string{
 		{"landing", "nacre sessions diff work"}, {"learn", "nacre learn"}, {"memory", "memories to review: 1"}, {"pairing", "discord:7 wants to be bob"},
-		{"credential", "forge needs sign-in"}, {"graduation", "nacre power show package-installation"},
+		{"credential", "forge needs sign-in"}, {"credential", "remote.key needs sign-in"}, {"graduation", "nacre power show package-installation"},
 	}
 	for _, q := range i.questions() {
 		waits = append(waits, [2]string{"", q.ID})
