@@ -1,21 +1,31 @@
 package installation
 
 import (
+	"os"
 	"path/filepath"
 
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/registry"
 )
 
-// ProjectFolder is [config.ProjectFolder] of a folder that this process can read and enter.
-// Where it cannot, the error names the folder that keeps it out.
+// ProjectFolder is the folder with all symbolic links resolved, once; empty where none is named.
+// One that this process cannot read or enter is an error that names the folder that keeps it out.
 func ProjectFolder(dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
 	abs, err := filepath.Abs(dir)
-	if err == nil && dir != "" {
+	if err == nil {
 		err = registry.Readable(abs)
+	}
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if err != nil {
 		return "", config.Errorf("project %s: %w", dir, err)
 	}
-	return config.ProjectFolder(dir)
+	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
+		return "", config.Errorf("project %s is not a folder", dir)
+	}
+	return abs, nil
 }

@@ -482,7 +482,7 @@ func otherProject(named, earlier string) bool {
 	if config.OrDot(named) == "." {
 		return false
 	}
-	folder, err := config.ProjectFolder(named)
+	folder, err := installation.ProjectFolder(named)
 	return err != nil || folder != earlier
 }
 
