@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/terminal"
@@ -41,6 +44,23 @@ func (cmd serveCommand) command() *cobra.Command {
 	return made
 }
 
+// failed says which plugins do not run, by their names. Most have none of the credentials that
+// they want, such as those of chats that nobody set up: they share a line.
+func failed(categories map[nacre.PluginName]string) (lines []string) {
+	var locked []string
+	for _, name := range slices.Sorted(maps.Keys(categories)) {
+		if categories[name] == plugin.CategoryAuth {
+			locked = append(locked, string(name))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("plugin %s failed: %s; see nacre plugin list", name, categories[name]))
+	}
+	if locked != nil {
+		lines = append(lines, "without a credential that works: "+strings.Join(locked, ", ")+"; nacre plugin setup NAME gives one")
+	}
+	return lines
+}
+
 func (cmd serveCommand) serve(ctx context.Context, r *assembly.Runtime, node string) error {
 	out := cmd.Printer(cmd.Stdout)
 	if _, err := assembly.RetainSessions(ctx, r); err != nil {
@@ -57,8 +77,8 @@ func (cmd serveCommand) serve(ctx context.Context, r *assembly.Runtime, node str
 				return
 			}
 			out.Line("serving · session %s · %s", s.Session, served(s))
-			for name, category := range s.Failed {
-				out.Line("plugin %s failed: %s; see nacre plugin list", name, category)
+			for _, line := range failed(s.Failed) {
+				out.Line("%s", line)
 			}
 			for name, at := range s.Listening {
 				out.Line("plugin %s takes connections at %s", name, at)
