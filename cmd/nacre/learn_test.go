@@ -90,7 +90,7 @@ func TestWhatWasRefusedIsLearned(t *testing.T) {
 	has(t, i.records("three"), `"request_not_listed"`)
 	i.nacre("learn", "--list").want(t, 0, p.ID, "until", "deb.example.com:80/http GET /pool/a /pool/b/c")
 	i.nacre("learn", "--undo").want(t, 0, "taken back")
-	i.nacre("learn", "--undo").want(t, 2, "nothing was approved")
+	i.nacre("learn", "--undo").want(t, 2, "nothing that sessions learned is approved")
 	third := i.nacre("exec", "--", "sh", "-c", fetches)
 	third.want(t, 0)
 	hasNo(t, third.stdout, "served")
