@@ -474,15 +474,19 @@ func TestCommitsWaitForARepositoryThatCannotBeWritten(t *testing.T) {
 	i := install(t)
 	i.project()
 	i.gitUser()
-	rights := "-rm"
-	if os.Geteuid() == 0 { // with its own users, of which a sandbox takes one
-		rights = "-m"
-	}
+	heads := filepath.Join(i.work, "p/.git/refs/heads")
 	for _, session := range []string{"one", "two"} {
-		shut := i.command(testpeer.Need(t, "unshare"), rights, "sh", "-c", `mount --bind p p && mount -o remount,bind,ro p && exec "$0" "$@"`, filepath.Join(bin, "nacre"),
-			"exec", "--project", "p", "--session", session, "--", "git", "commit", "-q", "--allow-empty", "-m", "commit "+session)
-		out, err := shut.CombinedOutput()
-		result{code: exitCode(err), stderr: string(out)}.want(t, 0, "the commits of session "+session+" wait", "p cannot be written (read-only file system)")
+		args := []string{"exec", "--project", "p", "--session", session, "--", "git", "commit", "-q", "--allow-empty", "-m", "commit " + session}
+		if os.Geteuid() == 0 { // whom no mode stops
+			shut := i.command(testpeer.Need(t, "unshare"), append([]string{"-m", "sh", "-c",
+				`mount --bind p p && mount -o remount,bind,ro p && exec "$0" "$@"`, filepath.Join(bin, "nacre")}, args...)...)
+			out, err := shut.CombinedOutput()
+			result{code: exitCode(err), stderr: string(out)}.want(t, 0, "the commits of session "+session+" wait", "p cannot be written (read-only file system)")
+			continue
+		}
+		check(t, os.Chmod(heads, 0o500)) //nolint:gosec // a folder
+		i.nacre(args...).want(t, 0, "the commits of session "+session+" wait", heads+" cannot be written (it belongs to you, with mode dr-x------)")
+		check(t, os.Chmod(heads, 0o700)) //nolint:gosec // a folder
 	}
 	i.nacre("exec", "--project", "p", "--session", "three", "--", "true").want(t, 0, "nacre/one", "nacre/two")
 	has(t, i.git("log", "--format=%s", "nacre/one", "nacre/two"), "commit one", "commit two")
