@@ -15,12 +15,15 @@ import (
 
 // Readable says why a folder cannot be read or entered by this process, and what to do: of the
 // folders on the way to it, which one keeps it out. It is nil where the folder can be, and where
-// the reason is another one, such as that it is not there. dir is absolute.
+// the reason is another one, such as that it is not there, or no folder. dir is absolute.
 func Readable(dir string) error {
 	for _, at := range append(above(dir), dir) {
 		need := uint32(unix.X_OK)
 		if at == dir {
 			need |= unix.R_OK
+		}
+		if info, err := os.Stat(at); err == nil && !info.IsDir() {
+			return nil
 		}
 		if err := unix.Access(at, need); errors.Is(err, fs.ErrPermission) {
 			advice := "ask its owner to let you in, or work on a folder of your own"

@@ -18,7 +18,11 @@ func TestAFolderThatKeepsOneOutIsNamed(t *testing.T) {
 	if err := os.MkdirAll(below, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, fine := range []string{below, filepath.Join(top, "nowhere"), "/"} {
+	file := filepath.Join(top, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, fine := range []string{below, filepath.Join(top, "nowhere"), "/", file, filepath.Join(file, "below")} {
 		if err := disk.Readable(fine); err != nil {
 			t.Errorf("%s: %v", fine, err)
 		}
