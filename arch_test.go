@@ -56,6 +56,8 @@ var floors = map[string]int{
 	"audit": 2, "internal/registry": 2, "internal/approval": 2, "internal/memory": 2,
 	"internal/revocation": 2, "internal/revocation/shared": 2, "internal/ledger": 2, "internal/guard": 2, "internal/confine": 2, "internal/sigv4": 2,
 	"internal/schedule": 2, "internal/sqlitefile": 2, "internal/inbox": 2, "internal/disk": 2,
+	// paths of the host
+	"internal/hostpath": 2,
 	// the database that nodes share, and who of them is alive
 	"internal/database": 2, "internal/node": 2,
 	// the chains of all machines
@@ -158,7 +160,7 @@ var wings = map[string]string{
 
 // bases are rooms that the others on their floor stand on: those may import
 // them, and each of them the ones before it.
-var bases = []string{"internal/disk", "internal/sqlitefile", "internal/database", "internal/node"}
+var bases = []string{"internal/hostpath", "internal/disk", "internal/sqlitefile", "internal/database", "internal/node"}
 
 // free are rooms that any floor may use: the public SDK of plugins, which
 // imports the root only, and support for tests.

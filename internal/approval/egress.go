@@ -2,8 +2,6 @@ package approval
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -27,8 +25,7 @@ func EgressQuestion(rule nacre.EgressRule, why string) (nacre.Question, error) {
 	if err != nil {
 		return nacre.Question{}, err
 	}
-	digest := sha256.Sum256(append([]byte(string(Egress)+"\n"), arguments...))
-	return nacre.Question{Capability: Egress, Arguments: arguments, Digest: hex.EncodeToString(digest[:]), Why: why, Safety: nacre.Write}, nil
+	return nacre.Question{Capability: Egress, Arguments: arguments, Digest: question.Digest(Egress, arguments), Why: why, Safety: nacre.Write}, nil
 }
 
 // Span is how long a host may be reached by this ruling; zero where it may not.
@@ -88,11 +85,8 @@ func prompt(q nacre.Question, whole bool) string {
 	if !whole {
 		return "    not all of it is shown. all: show it, to approve it then; or n: "
 	}
-	switch q.Capability {
-	case Egress:
-		return "    approve? y or n (y 15m: for 15 minutes): "
-	case question.Mount:
-		return "    approve? y or n (y: until the session ends; y 15m: for 15 minutes): "
+	if o, ok := openingOf(q); ok {
+		return "    approve? y or n (y: " + o.yes + "; y 15m: for 15 minutes): "
 	}
 	vouch := ""
 	if q.Text != nil {

@@ -14,7 +14,7 @@ type choice struct {
 	word   string
 	about  string // what is approved, of one that stands; empty for others
 	ruling nacre.Ruling
-	egress bool // it makes sense for a host and for a folder
+	opens  bool // it makes sense for what is opened, too
 	text   bool // it wants a text to vouch for, all of which was shown
 }
 
@@ -27,15 +27,15 @@ func choices() []choice {
 		return nacre.Ruling{Verdict: nacre.Allow, For: long, Scope: scope}
 	}
 	return []choice{
-		{key: 'y', word: "once", ruling: nacre.Ruling{Verdict: nacre.Allow}, egress: true},
+		{key: 'y', word: "once", ruling: nacre.Ruling{Verdict: nacre.Allow}, opens: true},
 		{key: '3', word: "times", about: "this call and two more with the same risky values", ruling: nacre.Ruling{Verdict: nacre.Allow, For: MaxStanding, Scope: nacre.ScopeSame, Times: 3}},
 		{key: 'e', word: "exact", about: "exactly these arguments, for 15 minutes", ruling: allow(nacre.ScopeExact, span)},
-		{key: 'm', word: "15 min", about: "the same risky values, for 15 minutes", ruling: allow(nacre.ScopeSame, span), egress: true},
-		{key: 's', word: "session", about: "the same risky values, while the session lasts, up to 8 hours", ruling: allow(nacre.ScopeSame, MaxStanding), egress: true},
+		{key: 'm', word: "15 min", about: "the same risky values, for 15 minutes", ruling: allow(nacre.ScopeSame, span), opens: true},
+		{key: 's', word: "session", about: "the same risky values, while the session lasts, up to 8 hours", ruling: allow(nacre.ScopeSame, MaxStanding), opens: true},
 		{key: 't', word: "tool", about: "the tool with any arguments, for 15 minutes", ruling: allow(nacre.ScopeTool, span)},
 		{key: 'w', word: "what the text says", ruling: allow(nacre.ScopeText, 0), text: true},
-		{key: 'n', word: "no", ruling: nacre.Ruling{Verdict: nacre.Deny}, egress: true},
-		{key: 'v', word: "never", ruling: nacre.Ruling{Verdict: nacre.Deny, For: MaxStanding, Scope: nacre.ScopeTool}, egress: true},
+		{key: 'n', word: "no", ruling: nacre.Ruling{Verdict: nacre.Deny}, opens: true},
+		{key: 'v', word: "never", ruling: nacre.Ruling{Verdict: nacre.Deny, For: MaxStanding, Scope: nacre.ScopeTool}, opens: true},
 	}
 }
 
@@ -44,10 +44,25 @@ func (c choice) answers(q nacre.Question) bool {
 	if c.text {
 		return q.Text != nil && len(q.Text.Text) <= maxWords
 	}
-	if q.Capability == question.Mount && c.ruling.For == MaxStanding && c.ruling.Verdict == nacre.Allow {
-		return false // once is the session
+	o, opens := openingOf(q)
+	return !opens || c.opens && c.word != o.word // which the plain yes is already
+}
+
+// opening is what a question asks to be opened: a yes is no call that runs once, but lasts.
+type opening struct {
+	what      string // is opened
+	yes, word string // is how long a plain yes lasts, as a sentence and as a key says it
+}
+
+// openingOf is what a question asks to be opened, if it is no single call.
+func openingOf(q nacre.Question) (o opening, ok bool) {
+	switch q.Capability {
+	case Egress: // EgressSpan
+		return opening{"this host", "for 30 minutes", "30 min"}, true
+	case question.Mount:
+		return opening{"this folder", "until the session ends", "session"}, true
 	}
-	return c.egress || q.Capability != Egress && q.Capability != question.Mount
+	return opening{}, false
 }
 
 // ByKey is what a key of one letter answers to a question, if anything.
@@ -74,11 +89,8 @@ func StandingOf(q nacre.Question) (all []Standing) {
 			continue
 		}
 		about := c.about
-		switch q.Capability {
-		case Egress:
-			about = strings.Replace(about, "the same risky values", "this host", 1)
-		case question.Mount:
-			about = strings.Replace(about, "the same risky values", "this folder", 1)
+		if o, ok := openingOf(q); ok {
+			about = strings.Replace(about, "the same risky values", o.what, 1)
 		}
 		all = append(all, Standing{string(c.key), about})
 	}
@@ -91,13 +103,8 @@ func Keys(q nacre.Question) string {
 	for _, c := range choices() {
 		if c.answers(q) {
 			word := c.word
-			if c.ruling == (nacre.Ruling{Verdict: nacre.Allow}) {
-				switch q.Capability {
-				case Egress:
-					word = "30 min" // EgressSpan: a connection is no call that runs once
-				case question.Mount:
-					word = "session" // nor is a folder
-				}
+			if o, ok := openingOf(q); ok && c.ruling == (nacre.Ruling{Verdict: nacre.Allow}) {
+				word = o.word
 			}
 			words = append(words, string(c.key)+" "+word)
 		}

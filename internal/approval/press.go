@@ -268,11 +268,8 @@ func (d *Desk) answerable(id string, r nacre.Ruling) (*pending, error) {
 	p := d.pending[id]
 	d.mu.Unlock()
 	if p != nil && !deadline.Over(d.o.Now(), p.q.Expires) {
-		if p.q.Capability == Egress && r.Times > 0 {
-			return nil, fmt.Errorf("%w: a host is let through for a time, not for a number of connections", ErrAnswer)
-		}
-		if p.q.Capability == question.Mount && r.Times > 0 {
-			return nil, fmt.Errorf("%w: a folder is shown for a time, not for a number of calls", ErrAnswer)
+		if o, ok := openingOf(p.q); ok && r.Times > 0 {
+			return nil, fmt.Errorf("%w: %s is opened for a time, not for a number of uses", ErrAnswer, o.what)
 		}
 		if p.q.Text == nil && r.Scope == nacre.ScopeText {
 			return nil, fmt.Errorf("%w: there is no one text, short enough to be read, that all the values are from", ErrAnswer)

@@ -8,8 +8,6 @@ package folders
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -91,12 +89,14 @@ func (f *Folders) request(ctx context.Context, in nacre.Invocation) (json.RawMes
 	if err := json.Unmarshal(in.Arguments, &asked); err != nil {
 		return nil, err
 	}
-	seen, err := f.look(asked.Path) //nolint:contextcheck // what is refused is recorded whatever becomes of the call
+	seen, err := f.open(asked.Path) //nolint:contextcheck // what is refused is recorded whatever becomes of the call
 	if err != nil {
 		return nil, refusal(err.Error())
 	}
-	known, err := f.enter(seen, asked.Path, asked.Reason, in.Origins) //nolint:contextcheck // the question outlives the call that asks it
-	if known == nil || known.Folder != seen.Folder {
+	about := question.Folder{Folder: seen.Path(), Asked: asked.Path, Access: readOnly}
+	about.Holds, about.Keys = glance(seen.Name())                // without the lock: its disk may be one that hangs
+	known, err := f.enter(seen, about, asked.Reason, in.Origins) //nolint:contextcheck // the question outlives the call that asks it
+	if known == nil || known.Folder != seen {
 		seen.Close() // it was asked for before, or is not
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func (f *Folders) request(ctx context.Context, in nacre.Invocation) (json.RawMes
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return f.told(known, seen.path)
+	return f.told(known, seen.Path())
 }
 
 func refusal(why string) *nacre.Refusal {
@@ -140,10 +140,10 @@ func (f *Folders) told(e *folder, path string) (json.RawMessage, error) {
 }
 
 // enter finds what became of asking for a folder, or asks for it.
-func (f *Folders) enter(seen look, asked, reason string, origins []nacre.Origin) (*folder, error) {
+func (f *Folders) enter(seen *sandbox.Folder, about question.Folder, reason string, origins []nacre.Origin) (*folder, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	earlier := f.known[seen.path]
+	earlier := f.known[seen.Path()]
 	switch {
 	case f.closed || f.session == nil:
 		return nil, errEnded
@@ -158,15 +158,15 @@ func (f *Folders) enter(seen look, asked, reason string, origins []nacre.Origin)
 	case f.count() >= maxShown:
 		return nil, fmt.Errorf("this session is shown %d folders, and no more", maxShown)
 	}
-	e := &folder{Folder: seen.Folder, place: f.placeOf(seen.path), decided: make(chan struct{})}
-	if err := f.ask(e, asked, reason, origins); err != nil {
+	e := &folder{Folder: seen, place: f.placeOf(seen.Path()), decided: make(chan struct{})}
+	if err := f.ask(e, about, reason, origins); err != nil {
 		return nil, fmt.Errorf("the question could not be asked: %w", err)
 	}
 	if earlier != nil {
 		earlier.Close() // nobody answered, or its time is over
 	}
 	f.asked++
-	f.waiting, f.known[seen.path] = e, e
+	f.waiting, f.known[seen.Path()] = e, e
 	return e, nil
 }
 
@@ -181,18 +181,15 @@ func (f *Folders) count() (n int) {
 }
 
 // ask opens the question, once it is recorded that it is asked. It is called with mu held.
-func (f *Folders) ask(e *folder, asked, reason string, origins []nacre.Origin) error {
-	holds, keys := glance(e.Name())
-	arguments, err := json.Marshal(question.Folder{
-		Folder: e.Path(), Asked: asked, Inside: sandbox.FoldersDir + "/" + e.place, Access: readOnly, Holds: holds, Keys: keys,
-	})
+func (f *Folders) ask(e *folder, about question.Folder, reason string, origins []nacre.Origin) error {
+	about.Inside = sandbox.FoldersDir + "/" + e.place
+	arguments, err := json.Marshal(about)
 	if err != nil {
 		return err
 	}
-	digest := sha256.Sum256(append([]byte(string(question.Mount)+"\n"), arguments...))
 	words, _ := f.inst.Redact.String(reason)
 	q := nacre.Question{
-		Capability: question.Mount, Arguments: arguments, Digest: hex.EncodeToString(digest[:]), Origins: slices.Clone(origins),
+		Capability: question.Mount, Arguments: arguments, Digest: question.Digest(question.Mount, arguments), Origins: slices.Clone(origins),
 		Why: "its agent asked to see it: it is outside of the project", AgentWords: words, Safety: nacre.Write,
 	}
 	detail, err := json.Marshal(map[string]any{"capability": q.Capability, "folder": e.Path(), "access": readOnly, "digest": q.Digest})

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/hostpath"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/question"
@@ -29,35 +32,29 @@ var (
 	errLetters  = errors.New("the folder's path has characters that a person cannot see for what they are: no question could name it")
 )
 
-// look is a folder that was opened, and its path without links.
-type look struct {
-	*sandbox.Folder
-	path string
-}
-
-// look opens what an agent's path names, and refuses what no agent is shown. What was refused
+// open opens what an agent's path names, and refuses what no agent is shown. What was refused
 // and why is recorded, with the whole path.
-func (f *Folders) look(asked string) (look, error) {
+func (f *Folders) open(asked string) (*sandbox.Folder, error) {
 	name, err := f.absolute(asked)
 	if err != nil {
-		return look{}, err
+		return nil, err
 	}
 	if f.session == nil {
-		return look{}, errEnded
+		return nil, errEnded
 	}
 	backend, able := f.session.Sandbox().(sandbox.Shows)
 	if !able {
-		return look{}, errBackend
+		return nil, errBackend
 	}
 	opened, err := backend.OpenFolder(name)
 	if err != nil {
-		return look{}, f.refused(name, err, errKept)
+		return nil, f.refused(name, err, errKept)
 	}
 	if told, err := f.keeps(opened.Path()); err != nil {
 		opened.Close()
-		return look{}, f.refused(name, err, told)
+		return nil, f.refused(name, err, told)
 	}
-	return look{opened, opened.Path()}, nil
+	return opened, nil
 }
 
 // absolute is the path that the agent means, in which nothing was resolved yet.
@@ -88,7 +85,7 @@ func (f *Folders) keeps(at string) (told, why error) {
 		if err != nil {
 			real = own // it is not there
 		}
-		if overlap(at, real) {
+		if hostpath.Contains(at, real) || hostpath.Contains(real, at) {
 			return errKept, fmt.Errorf("%s is, holds or is part of nacre's own %s", at, own)
 		}
 	}
@@ -96,9 +93,9 @@ func (f *Folders) keeps(at string) (told, why error) {
 		return errKept, err
 	}
 	switch {
-	case f.project != "" && within(f.project, at):
+	case f.project != "" && hostpath.Contains(f.project, at):
 		return errProject, errProject
-	case f.project != "" && within(at, f.project):
+	case f.project != "" && hostpath.Contains(at, f.project):
 		return errAround, errAround
 	case question.Escape(at) != at:
 		return errLetters, errLetters
@@ -106,48 +103,41 @@ func (f *Folders) keeps(at string) (told, why error) {
 	return nil, nil
 }
 
-func overlap(a, b string) bool { return within(a, b) || within(b, a) }
-
-func within(dir, at string) bool {
-	return at == dir || strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/")
-}
-
 const (
 	// maxEntries is how many entries of a folder are looked at, maxKeys how many of them are named.
 	maxEntries, maxKeys = 10_000, 5
 )
 
-// glance says what is in a folder, as far as names and sizes tell, and what looks like keys there.
-// Symbolic links are not followed.
+// glance says what is in a folder, as far as names and sizes tell, and what looks like keys there:
+// what lies at the top comes first. Symbolic links are not followed, and what cannot be read is
+// counted by nobody.
 func glance(name string) (holds, keys string) {
 	var files, entries int
 	var bytes int64
 	var found []string
-	root := os.DirFS(name)
-	err := fs.WalkDir(root, ".", func(at string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return nil //nolint:nilerr // what cannot be read here is counted by nobody
-		}
-		if entries++; entries > maxEntries {
-			return fs.SkipAll
-		}
-		if at != "." && keyLike(path.Base(at)) && len(found) <= maxKeys {
-			found = append(found, at)
-		}
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			files, bytes = files+1, bytes+info.Size()
-		}
-		return nil
-	})
+	for pending := []string{"."}; len(pending) > 0 && entries <= maxEntries; pending = pending[1:] {
+		_ = eachEntry(name, pending[0], func(at string, entry fs.DirEntry) bool {
+			entries++
+			if keyLike(entry.Name()) && len(found) <= maxKeys {
+				found = append(found, at)
+			}
+			if entry.IsDir() {
+				pending = append(pending, at)
+			} else if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+				files, bytes = files+1, bytes+info.Size()
+			}
+			return entries <= maxEntries
+		})
+	}
 	many := ""
-	if entries > maxEntries || err != nil {
+	if entries > maxEntries {
 		many = "at least "
 	}
 	holds = fmt.Sprintf("%s%d files, %s", many, files, sandbox.Bytes(bytes))
 	if files == 1 {
 		holds = strings.Replace(holds, "1 files", "1 file", 1)
 	}
-	if info, err := fs.Stat(root, ".git"); err == nil {
+	if info, err := os.Lstat(name + "/.git"); err == nil {
 		holds = map[bool]string{true: "a git repository, ", false: "a git worktree, "}[info.IsDir()] + holds
 	}
 	if len(found) == 0 {
@@ -159,6 +149,28 @@ func glance(name string) (holds, keys string) {
 		found, more = found[:maxKeys], " and more"
 	}
 	return holds, "it holds what looks like keys: " + strings.Join(found, ", ") + more
+}
+
+// eachEntry goes through a folder below a root, a few of its entries at a time, until it is told that
+// these are enough.
+func eachEntry(root, folder string, more func(at string, entry fs.DirEntry) bool) error {
+	const few = 256
+	dir, err := os.OpenFile(root+"/"+folder, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }() // read-only
+	for {
+		entries, err := dir.ReadDir(few)
+		for _, entry := range entries {
+			if !more(path.Join(folder, entry.Name()), entry) {
+				return nil
+			}
+		}
+		if err != nil {
+			return err // at its end, that it is there
+		}
+	}
 }
 
 // keyLike tells the names under which keys and passwords lie.

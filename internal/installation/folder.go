@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/nacre-dev/nacre/internal/config"
-	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
 // ProjectFolder is the folder with all symbolic links resolved, once; empty where none is named.
@@ -16,7 +16,7 @@ func ProjectFolder(dir string) (string, error) {
 	}
 	abs, err := filepath.Abs(dir)
 	if err == nil {
-		err = registry.Readable(abs)
+		err = hostpath.Readable(abs)
 	}
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)

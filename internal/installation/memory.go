@@ -24,7 +24,6 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/memory"
-	"github.com/nacre-dev/nacre/internal/sqlitefile"
 )
 
 // MemorySettings are what [plugins.memory] says: memory has its settings where
@@ -257,7 +256,7 @@ func MemoryFiles(inst *Installation) ([]nacre.Group, error) {
 // HasMemory tells whether a group has one.
 func HasMemory(ctx context.Context, inst *Installation, group nacre.Group) (bool, error) {
 	if inst.Registry.Store() == nil {
-		return sqlitefile.Exists(inst.Registry.Paths().Memory(group))
+		return memory.Exists(inst.Registry.Paths().Memory(group))
 	}
 	groups, err := MemoryGroups(ctx, inst)
 	return slices.Contains(groups, group), err

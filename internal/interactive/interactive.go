@@ -19,6 +19,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/home"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/seal"
 )
@@ -213,7 +214,7 @@ func ownKinds(agent string, keep []string) ([]home.Kind, error) {
 // person's home, or all of the machine, could be written by it.
 func CheckProject(project string, getenv func(string) string) error {
 	for _, wide := range []string{"/", getenv("HOME")} {
-		if real, err := filepath.EvalSymlinks(wide); wide != "" && err == nil && (real == project || strings.HasPrefix(real, strings.TrimSuffix(project, "/")+"/")) {
+		if real, err := filepath.EvalSymlinks(wide); wide != "" && err == nil && hostpath.Contains(project, real) {
 			return config.Errorf("%s is not a project but holds your home: change to a project's folder, or name one with --project", project)
 		}
 	}

@@ -2,8 +2,6 @@ package leasing
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,9 +102,8 @@ func (h *hold) question() (nacre.Question, error) {
 		}
 	}
 	arguments, err := json.Marshal(asked)
-	digest := sha256.Sum256(append([]byte(string(question.Lease)+"\n"), arguments...))
 	return nacre.Question{
-		Capability: question.Lease, Arguments: arguments, Digest: hex.EncodeToString(digest[:]), Safety: nacre.Write,
+		Capability: question.Lease, Arguments: arguments, Digest: question.Digest(question.Lease, arguments), Safety: nacre.Write,
 		Why: "a request needs it, and nobody granted it, or what was granted is used up",
 	}, err
 }

@@ -73,6 +73,9 @@ type base struct {
 	working Working
 }
 
+// Exists tells whether there is a group's file, as [sqlitefile.Exists] does.
+func Exists(path string) (bool, error) { return sqlitefile.Exists(path) }
+
 // Open opens the memory in a file, makes it where there is none, brings an older
 // one forward and removes superseded entries that are old. Every error but the
 // context's is a [*sqlitefile.UnusableError].

@@ -37,6 +37,24 @@ const (
 	Continue nacre.CapabilityID = "nacre.continue"
 )
 
+// Digest is that of a question of nacre's own: of its kind, and of what exactly it asks for.
+func Digest(kind nacre.CapabilityID, arguments []byte) string {
+	digest := sha256.Sum256(append([]byte(string(kind)+"\n"), arguments...))
+	return hex.EncodeToString(digest[:])
+}
+
+// Subject is what a question was about, in the words that its record has: of one about a host with
+// the rule, of one about a folder with its path.
+func Subject(capability, rule, folder string) string {
+	switch {
+	case capability == string(Egress) && rule != "":
+		return "connect to " + rule
+	case capability == string(Mount) && folder != "":
+		return "see the folder " + folder
+	}
+	return capability
+}
+
 // KindOf is what a session's question is about.
 func KindOf(q nacre.Question) person.Kind {
 	switch q.Capability {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nacre-dev/nacre/internal/disk"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 	"github.com/nacre-dev/nacre/internal/repo/git"
 	"github.com/nacre-dev/nacre/internal/repo/gitconfig"
 )
@@ -21,7 +21,7 @@ type Place struct {
 
 // Writable says which of the folders that every landing writes to cannot be written, and why.
 func (p Place) Writable() error { // git makes what is missing
-	return disk.Writable(p.Top, p.GitDir, filepath.Join(p.CommonDir, "objects"), filepath.Join(p.CommonDir, "refs", "heads"))
+	return hostpath.Writable(p.Top, p.GitDir, filepath.Join(p.CommonDir, "objects"), filepath.Join(p.CommonDir, "refs", "heads"))
 }
 
 // Find finds the repository that dir is in, as git would, without git. The errors

@@ -1,4 +1,6 @@
-package disk
+// Package hostpath tells of paths of the host: which lies in which folder, and which folder
+// keeps this process out. It changes nothing.
+package hostpath
 
 import (
 	"errors"
@@ -8,10 +10,16 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
+
+// Contains tells whether a path is a folder, or lies below it. Both are absolute, and without links.
+func Contains(folder, path string) bool {
+	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
+}
 
 // Readable says why a folder cannot be read or entered by this process, and what to do: of the
 // folders on the way to it, which one keeps it out. It is nil where the folder can be, and where

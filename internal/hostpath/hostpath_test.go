@@ -1,4 +1,4 @@
-package disk_test
+package hostpath_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nacre-dev/nacre/internal/disk"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
 // U-04: of a folder that keeps one out, and of one on the way to it, is said which it is, whose, and what to do.
@@ -23,11 +23,11 @@ func TestAFolderThatKeepsOneOutIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, fine := range []string{below, filepath.Join(top, "nowhere"), "/", file, filepath.Join(file, "below")} {
-		if err := disk.Readable(fine); err != nil {
+		if err := hostpath.Readable(fine); err != nil {
 			t.Errorf("%s: %v", fine, err)
 		}
 	}
-	if err := disk.Writable(below, filepath.Join(top, "nowhere")); err != nil {
+	if err := hostpath.Writable(below, filepath.Join(top, "nowhere")); err != nil {
 		t.Error(err)
 	}
 	if os.Geteuid() == 0 {
@@ -40,12 +40,12 @@ func TestAFolderThatKeepsOneOutIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, dir := range dirs {
-			err := disk.Readable(dir)
+			err := hostpath.Readable(dir)
 			if err == nil || !strings.Contains(err.Error(), shut+" may not be read by you: it belongs to you, with mode d") || !strings.Contains(err.Error(), "chmod u+rwx "+shut) {
 				t.Errorf("%s at %o: %v", dir, mode, err)
 			}
 		}
-		if err := disk.Writable(shut); err == nil || !strings.Contains(err.Error(), shut+" cannot be written (it belongs to you") {
+		if err := hostpath.Writable(shut); err == nil || !strings.Contains(err.Error(), shut+" cannot be written (it belongs to you") {
 			t.Errorf("writable at %o: %v", mode, err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestAFolderThatKeepsOneOutIsNamed(t *testing.T) {
 	if info, err := os.Stat(others); err != nil || info.Mode().Perm()&0o5 != 0 || info.Sys().(*syscall.Stat_t).Uid != 0 {
 		t.Skip(others + " is not root's alone here")
 	}
-	if err := disk.Readable(filepath.Join(others, "project")); err == nil || !strings.Contains(err.Error(), "/root may not be read by you: it belongs to root, with mode d") || !strings.Contains(err.Error(), "ask its owner") {
+	if err := hostpath.Readable(filepath.Join(others, "project")); err == nil || !strings.Contains(err.Error(), "/root may not be read by you: it belongs to root, with mode d") || !strings.Contains(err.Error(), "ask its owner") {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,6 @@
+package folders
+
+// What tests look at.
+var Glance = glance
+
+const MaxEntries = maxEntries
