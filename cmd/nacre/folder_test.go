@@ -70,6 +70,9 @@ func TestAFolderIsAskedForAndShown(t *testing.T) {
 		t.Errorf("asked %d times", have)
 	}
 	i.nacre("audit", "verify").want(t, 0)
+	page := i.nacre("show", "asks")
+	page.want(t, 0, "see the folder "+lib, " approved by ")
+	hasNo(t, page.stdout, "waits")
 	i.nacre("exec", "-q", "--session", "asks", "--project", "p", "--", "ls", "/folders").want(t, 2, "No such file")
 }
 

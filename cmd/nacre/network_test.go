@@ -40,6 +40,8 @@ func TestAConnectionWaitsForItsAnswer(t *testing.T) {
 			if denied := strings.Contains(i.records("asks"), `"reason":"not_listed"`); denied != (answer.verb == "deny") {
 				t.Errorf("refusals in the records: %t", denied)
 			}
+			answered := map[string]string{"approve": "approved by ", "deny": "denied by "}[answer.verb]
+			i.nacre("show", "asks").want(t, 0, "connect to a.example:", answered) // U-24
 			i.nacre("audit", "verify").want(t, 0)
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/lease"
+	"github.com/nacre-dev/nacre/internal/question"
 )
 
 // Links lead from the policy that was in force over what was asked, spent, borrowed and sent
@@ -102,7 +103,7 @@ func (l lessons) named() string {
 // asked is what a person was asked, verified what was checked or landed, and used what went
 // over the wire.
 type (
-	asked    struct{ Capability, Rule, By, Digest string }
+	asked    struct{ Capability, Rule, Folder, By, Digest string }
 	verified struct {
 		Tree, Strength, Branch, From, To, Atom string
 
@@ -154,7 +155,7 @@ func (t *told) add(chain string, e audit.Entry) error {
 	case nacre.KindSessionClose:
 		t.outcome = e.Outcome
 	case nacre.KindApprovalAsk:
-		l.What, l.Why = subject(d), e.Reason
+		l.What, l.Why = question.Subject(d.Capability, d.Rule, d.Folder), e.Reason
 		t.asked[d.Digest] = len(t.links.Questions)
 		t.links.Questions = append(t.links.Questions, l)
 	case nacre.KindApprovalReply, nacre.KindApprovalClaim:
@@ -206,13 +207,6 @@ func (t *told) add(chain string, e audit.Entry) error {
 // remembers tells whether a call changes the group's memory.
 func remembers(capability string) bool {
 	return slices.Contains([]string{"memory.memory_store", "memory.memory_link", "memory.memory_delete"}, capability)
-}
-
-func subject(d detail) string {
-	if d.Capability == "nacre.egress" && d.Rule != "" {
-		return "connect to " + d.Rule
-	}
-	return d.Capability
 }
 
 // answer ends the latest question about what has the digest.

@@ -17,6 +17,7 @@ import (
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/lease"
+	"github.com/nacre-dev/nacre/internal/question"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/registry"
 )
@@ -163,14 +164,28 @@ type reader struct {
 
 // facts are the members of a record's detail that a page is made of.
 type facts struct {
-	Capability, Rule, By, Label, Host, Message, Digest, Credential string
-	Port                                                           int
-	Shown                                                          struct{ Bytes int64 }
-	Sent                                                           int64 `json:"bytes_sent"`
-	Received                                                       int64 `json:"bytes_received"`
-	Denied                                                         bool
+	Capability, Rule, By, Label, Host, Message, Digest, Credential, Folder string
+	Port                                                                   int
+	Shown                                                                  shown
+	Sent                                                                   int64 `json:"bytes_sent"`
+	Received                                                               int64 `json:"bytes_received"`
+	Denied                                                                 bool
 	// Repeated is how many more such records there were, which were counted alone.
 	Repeated int
+}
+
+// shown is how much an agent saw of a result. The record of an answer has the digest of what a
+// person saw in its place, which is of no use here.
+type shown struct{ Bytes int64 }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *shown) UnmarshalJSON(data []byte) error {
+	type members shown
+	var m members
+	if json.Unmarshal(data, &m) == nil {
+		*s = shown(m)
+	}
+	return nil
 }
 
 func (r *reader) add(e audit.Entry) {
@@ -195,7 +210,7 @@ func (r *reader) add(e audit.Entry) {
 			r.read(d.Capability, d.Label, d.Shown.Bytes)
 		}
 	case nacre.KindApprovalAsk:
-		r.ask(d.Digest, subject(d), e.Reason)
+		r.ask(d.Digest, question.Subject(d.Capability, d.Rule, d.Folder), e.Reason)
 	case nacre.KindApprovalReply, nacre.KindApprovalClaim:
 		r.answer(d.Digest, e.Outcome, d.By)
 	case nacre.KindEgress:
@@ -227,14 +242,6 @@ func reasonOf(e audit.Entry, d facts) string {
 		}
 	}
 	return ""
-}
-
-// subject is what a question is about.
-func subject(d facts) string {
-	if d.Capability == "nacre.egress" && d.Rule != "" {
-		return "connect to " + d.Rule
-	}
-	return d.Capability
 }
 
 // full tells whether a part of the page takes no more, and counts what it does not take.
