@@ -69,10 +69,19 @@ torture: ## kill, cut, slow and silence three nodes for minutes while 1,500 mess
 GOTEST ?= $(GO) test
 # Many tests wait for processes more than they compute: there are more at once
 # than processors.
-AT_A_TIME := $(shell expr 2 '*' "$$(nproc 2>/dev/null || echo 2)")
+AT_ONCE := $(addsuffix $(shell expr 2 '*' "$$(nproc 2>/dev/null || echo 2)"),-p= -parallel=)
 
-test: fixtures ## pass the tests at their small sizes; a missing peer is skipped by name
-	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m -p $(AT_A_TIME) -parallel $(AT_A_TIME) ./...
+# What `make test` is to run: all packages, unless a part of them is named.
+PACKAGES ?= ./...
+
+test: fixtures ## pass the tests at their small sizes; a missing peer is skipped by name; RACE=1 lets the race detector see them
+ifdef RACE
+	$(raced)
+	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 30m -run '$(WITHOUT_DETECTOR)' $$(.ci/raced -t '$(IN_TURN)|$(IN_PARTS)' $(PACKAGES))
+	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m $(AT_ONCE) $$($(GO) list $(PACKAGES) | grep -vxF "$$(.ci/raced $(PACKAGES))")
+else
+	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m $(AT_ONCE) $(PACKAGES)
+endif
 	$(GO) test -C examples/embed -vet=off -timeout 10m ./...
 
 ci-full: fixtures older ## pass the tests at their large sizes: tens of thousands of files, gigabytes, minutes each
@@ -110,23 +119,18 @@ lint:
 deadcode:
 	@out=$$($(TOOL) deadcode -test ./...); [ -z "$$out" ] || { echo "$$out"; exit 1; }
 
-# What these drive are binaries and other people's programs, which the detector
-# does not see.
-OUTSIDE := /cmd/nacre|/internal/selfhost|/internal/egress/compat|/internal/sandbox/probe
-# Only what is done at once can race: a package none of whose files, tests included, starts a
-# goroutine, holds a lock, has tests side by side, runs on the engine or shares a database is built and
-# run without the detector, and so is one that has no tests. A value that is computed once is no lock:
-# nobody is there to wait for it.
-AT_ONCE := ^[[:space:]]*go |\.Go\(|sync\.[^O]|sync\.Once($$|[^FV])|"sync/atomic"|[^a-z]chan |t\.Parallel\(|/internal/engine"|testpeer\.Postgres
-FILES   := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{range .GoFiles}} {{$$.Dir}}/{{.}}{{end}}{{range .TestGoFiles}} {{$$.Dir}}/{{.}}{{end}}{{range .XTestGoFiles}} {{$$.Dir}}/{{.}}{{end}}{{end}}
-
 # What measures, or tries one input after the other, races with nobody, and takes minutes under the detector.
-IN_TURN := ^Test(Injection|Conversations|Retrieval|EveryChangedByteIsFound|NothingIsLaundered|ASchemaThatReadsOverAndOverEnds|SchemasMeanWhatTheySayElsewhere)$$|AdapterIsABrain$$/^a_line_o|IsEndedWhenItIsNotWhatWasLaunched$$/^bigger
+IN_TURN := Injection|Conversations|Retrieval|EveryChangedByteIsFound|NothingIsLaundered|ASchemaThatReadsOverAndOverEnds|SchemasMeanWhatTheySayElsewhere
+IN_PARTS := AdapterIsABrain|IsEndedWhenItIsNotWhatWasLaunched
+WITHOUT_DETECTOR := ^Test($(IN_TURN))$$|($(IN_PARTS))$$/^(a_line_o|bigger)
 
 # What only the detector's programs need is compiled without what only a debugger reads.
+define raced
+NACRE_BUILT=$(abspath $(BIN)) CGO_ENABLED=1 $(GOTEST) -race -vet=off -skip '$(WITHOUT_DETECTOR)' -gcflags=all=-dwarf=false -shuffle=on -timeout 50m $(AT_ONCE) $$(.ci/raced $(PACKAGES))
+endef
+
 race: fixtures ## the tests with the race detector (needs gcc)
-	NACRE_BUILT=$(abspath $(BIN)) CGO_ENABLED=1 $(GOTEST) -race -vet=off -skip '$(IN_TURN)' -gcflags=all=-dwarf=false -shuffle=on -timeout 50m -p $(AT_A_TIME) -parallel $(AT_A_TIME) $$($(GO) list -f '$(FILES)' ./... | grep -vE '^[^ ]*($(OUTSIDE)) ' | \
-	  while read -r package files; do ! grep -qE '$(AT_ONCE)' $$files </dev/null || echo $$package; done)
+	$(raced)
 
 release: ## make what people install, into dist/: TARGETS=linux/amd64,linux/arm64; SIGN=KEY signs it
 	$(GO) run -C tools/release . --root $(abspath .) $(if $(TARGETS),--targets $(TARGETS)) $(if $(SIGN),--sign $(abspath $(SIGN)))

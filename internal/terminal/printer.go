@@ -59,7 +59,7 @@ func Detect(isTerminal bool, getenv func(string) string) Style {
 	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")) // the first that is set decides (POSIX)
 	utf8 := strings.Contains(strings.ToUpper(locale), "UTF-8") || strings.Contains(strings.ToUpper(locale), "UTF8")
 	return Style{
-		Colour:  isTerminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",
+		Colour:  isTerminal && getenv("NO_COLOR") == "" && getenv("TERM") != "" && getenv("TERM") != "dumb",
 		Unicode: utf8 || locale == "",
 	}
 }

@@ -83,8 +83,18 @@ func TestAPlainTerminalGetsNoColourAndNoUnicodeMarks(t *testing.T) {
 	if style := terminal.Detect(false, none); style.Colour {
 		t.Error("colour without a terminal")
 	}
-	if style := terminal.Detect(true, func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] }); style.Colour {
-		t.Error("colour in spite of NO_COLOR")
+	for name, terms := range map[string]struct {
+		set    map[string]string
+		colour bool
+	}{
+		"an ordinary one":       {map[string]string{"TERM": "xterm"}, true},
+		"one without colours":   {map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
+		"one that can do none":  {map[string]string{"TERM": "dumb"}, false},
+		"one that is not named": {nil, false},
+	} {
+		if style := terminal.Detect(true, func(name string) string { return terms.set[name] }); style.Colour != terms.colour {
+			t.Errorf("%s: colour is %v", name, style.Colour)
+		}
 	}
 	if style := terminal.Detect(true, func(name string) string { return map[string]string{"LANG": "C"}[name] }); style.Unicode {
 		t.Error("unicode in the C locale")

@@ -17,7 +17,9 @@ const nobody = 65534
 // come after those of its own.
 func Postgres(t testing.TB, settings ...string) string {
 	t.Helper()
-	notLeftOut(t, "postgres")
+	if leftOut("postgres") {
+		Missing(t, "postgres", "")
+	}
 	initdb, control := postgresProgram(t, "initdb"), postgresProgram(t, "pg_ctl")
 	folder, err := os.MkdirTemp("", "nacre-postgres-") //nolint:usetesting // the server's user cannot enter t.TempDir
 	if err != nil {
