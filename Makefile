@@ -73,6 +73,8 @@ AT_ONCE := $(addsuffix $(shell expr 2 '*' "$$(nproc 2>/dev/null || echo 2)"),-p=
 
 # What `make test` is to run: all packages, unless a part of them is named.
 PACKAGES ?= ./...
+# What go test is told besides.
+FLAGS ?=
 
 test: fixtures ## pass the tests at their small sizes; a missing peer is skipped by name; RACE=1 lets the race detector see them
 ifdef RACE
@@ -80,7 +82,7 @@ ifdef RACE
 	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 30m -run '$(WITHOUT_DETECTOR)' $$(.ci/raced -t '$(IN_TURN)|$(IN_PARTS)' $(PACKAGES))
 	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m $(AT_ONCE) $$($(GO) list $(PACKAGES) | grep -vxF "$$(.ci/raced $(PACKAGES))")
 else
-	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m $(AT_ONCE) $(PACKAGES)
+	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m $(AT_ONCE) $(value FLAGS) $(PACKAGES)
 endif
 	$(GO) test -C examples/embed -vet=off -timeout 10m ./...
 
@@ -88,6 +90,7 @@ ci-full: fixtures older ## pass the tests at their large sizes: tens of thousand
 	NACRE_BUILT=$(abspath $(BIN)) NACRE_OLDER=$(abspath $(BIN))/older NACRE_SIZE=full $(GOTEST) -count=1 -timeout 60m ./...
 	$(MAKE) kube
 	NACRE_SIZE=full $(MAKE) test-k8s
+	[ "$$(id -u)" != 0 ] || bash .ci/engines $(GOTEST) -count=1 -timeout 30m ./internal/sandbox ./internal/sandbox/probe
 
 check: fmt tidy drawn lint deadcode race ## what CI runs besides the tests
 
@@ -120,7 +123,7 @@ deadcode:
 	@out=$$($(TOOL) deadcode -test ./...); [ -z "$$out" ] || { echo "$$out"; exit 1; }
 
 # What measures, or tries one input after the other, races with nobody, and takes minutes under the detector.
-IN_TURN := Injection|Conversations|Retrieval|EveryChangedByteIsFound|NothingIsLaundered|ASchemaThatReadsOverAndOverEnds|SchemasMeanWhatTheySayElsewhere
+IN_TURN := Injection|Conversations|Retrieval|EveryChangedByteIsFound|NothingIsLaundered|ASchemaThatReadsOverAndOverEnds|SchemasMeanWhatTheySayElsewhere|ABodyThatUnpacksToTooMuchIsRefused|ABodyOfBeginningsTakesLittle|AnArchiveWith(out)?TheCredential(Arrives|DoesNotArrive)|NothingOfAWordStaysInAPage|TheIndexThatIsKeptFindsTheSame|AReaderKeepsTraces|MemoryOnlyNarrows|HostileShapesAreLinear
 IN_PARTS := AdapterIsABrain|IsEndedWhenItIsNotWhatWasLaunched
 WITHOUT_DETECTOR := ^Test($(IN_TURN))$$|($(IN_PARTS))$$/^(a_line_o|bigger)
 

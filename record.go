@@ -38,9 +38,12 @@ const (
 	KindMergeDone      Kind = "merge.done"
 	KindEvent          Kind = "event" // what became of an event that could have started an agent
 	KindOutcome        Kind = "outcome"
-	KindLedger         Kind = "ledger"   // a row of the ledger comes to stand as Outcome says
-	KindChild          Kind = "child"    // an agent asks for another one, and what becomes of that (M-69)
-	KindRunKept        Kind = "run.kept" // how far a run came is in the store, for another machine to carry it on
+	KindLedger         Kind = "ledger"        // a row of the ledger comes to stand as Outcome says
+	KindChild          Kind = "child"         // an agent asks for another one, and what becomes of that (M-69)
+	KindMountGrant     Kind = "mount.grant"   // which folder of the host is shown inside, before it is (M-42)
+	KindMountEnd       Kind = "mount.end"     // a folder was taken away
+	KindMountRefuse    Kind = "mount.refused" // an agent asked for a folder that is shown to nobody
+	KindRunKept        Kind = "run.kept"      // how far a run came is in the store, for another machine to carry it on
 )
 
 // The outcomes of a crossing of the door (D-16). Other kinds use words of their own.

@@ -113,7 +113,7 @@ func (l learns) Proposal(context.Context) (web.Proposal, error) {
 	p := web.Proposal{ID: found.ID}
 	for _, one := range found.Lines {
 		p.Lines = append(p.Lines, web.ProposalLine{
-			Number: one.Number, Times: one.Times, Host: one.Host, Asks: asks(one.Methods, one.Paths),
+			Number: one.Number, Times: one.Times, Allows: one.Text(),
 			Apart: strings.Join(one.Apart, "; "), Wider: one.Wider, Evidence: one.Evidence,
 		})
 	}
@@ -132,11 +132,7 @@ func (l learns) Approved(context.Context) ([]web.Approval, error) {
 	list, err := assembly.AllLearned(l.Runtime)
 	var all []web.Approval
 	for _, one := range list {
-		shown := web.Approval{ID: one.ID, By: one.By, Until: one.Until}
-		for _, h := range one.Hosts {
-			shown.Hosts = append(shown.Hosts, strings.TrimSpace(h.Host+" "+asks(h.Methods, h.Paths)))
-		}
-		all = append(all, shown)
+		all = append(all, web.Approval{ID: one.ID, By: one.By, Until: one.Until, Allows: one.Texts()})
 	}
 	return all, err
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -179,4 +180,44 @@ func TestWhatACredentialIsForIsLearned(t *testing.T) {
 		t.Errorf("after it was taken back: have %q", r.stdout)
 	}
 	has(t, i.records("three"), `"reason":"revoked"`, "beside config.toml: it was taken back, or is over")
+}
+
+// U-40, M-42: a folder that sessions asked for and were not shown is proposed, apart from all; approved, it is
+// shown as soon as an agent of the group asks, until the approval is taken back. What nobody is shown stays so.
+func TestAFolderThatWasNotShownIsLearned(t *testing.T) {
+	t.Parallel()
+	i := besideProject(t)
+	lib, words := filepath.Join(i.work, "lib"), "read-only, for the group main"
+	asks := func(session string) *running {
+		return i.begin("exec", "--session", session, "--project", "p", "--", "sh", "-c", requests("../lib")+"; cat /folders/lib/a.txt; "+request("/etc")+"; true")
+	}
+	first := asks("one")
+	i.nacre("approvals", "deny", i.question().ID).want(t, 0)
+	finish(t, first).want(t, 0)
+	i.nacre("learn", "one").want(t, 0, "the folder "+lib+", "+words, "shows files of this machine", "the folder /etc, for the group main: ")
+	p := i.proposal("one")
+	if len(p.Lines) != 1 || p.Lines[0].Folder != lib || len(p.Left) != 1 {
+		t.Fatalf("have %+v", p)
+	}
+	i.nacre("learn", "one", "--approve", "all", "--proposal", p.ID).want(t, 2, "nothing is approved by that")
+	i.nacre("learn", "one", "--approve", "1", "--proposal", p.ID).want(t, 0)
+	i.nacre("learn", "--list").want(t, 0, "the folder "+lib+", "+words)
+	i.nacre("learn", "one").want(t, 0, "the folder /etc")
+	if p := i.proposal("one"); len(p.Lines) != 0 {
+		t.Errorf("it is proposed again: %+v", p.Lines)
+	}
+	finish(t, asks("two")).want(t, 0, `"state":"shown"`, `"until":`, "of the library\n")
+	has(t, i.records("two"), `"kind":"mount.grant"`, fmt.Sprintf(`"learned":%q`, p.ID))
+	hasNo(t, i.records("two"), "approval.ask")
+	i.nacre("audit", "show", "two").want(t, 0, "The folder "+lib+" is shown inside")
+
+	third := i.begin("exec", "--session", "three", "--project", "p", "--", "sh", "-c", requests("../lib")+"; touch shown; while cat /folders/lib/a.txt >/dev/null 2>&1; do sleep 0.1; done; "+requests("../lib"))
+	eventually(t, "it is shown", func() bool {
+		_, err := os.Stat(filepath.Join(i.work, "p/shown"))
+		return err == nil
+	})
+	i.nacre("learn", "--undo").want(t, 0)
+	i.nacre("approvals", "deny", i.question().ID).want(t, 0)
+	finish(t, third).want(t, 0, "a person denied this folder")
+	has(t, i.records("three"), `"kind":"mount.end"`, "taken back")
 }

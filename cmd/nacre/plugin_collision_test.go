@@ -37,6 +37,7 @@ func TestAPluginThatCollidesIsLeftOut(t *testing.T) {
 	i.nacre("plugin", "list", "--json").want(t, 0, "the tool aa_add belongs to plugin bb", "the tool aa_add belongs to plugin aa")
 	i.nacre("doctor", "--no-turns").want(t, 4, "aa: the tool aa_add belongs to plugin bb", "bb: the tool aa_add belongs to plugin aa")
 	said, stop := i.serve()
+	eventually(t, "serve says what it begins without", func() bool { return strings.Contains(said(), "plugin setup NAME") })
 	has(t, said(), "plugin aa failed: CONFIG_ERROR", "plugin bb failed: CONFIG_ERROR",
 		"without a credential that works: discord, slack, telegram; nacre plugin setup NAME gives one")
 	stop()

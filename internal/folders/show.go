@@ -12,22 +12,12 @@ import (
 	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
-// The kinds of records of this room.
-const (
-	// KindShown records which folder a person's answer shows, before it does.
-	KindShown nacre.Kind = "mount.grant"
-	// KindHidden records that a folder was taken away.
-	KindHidden nacre.Kind = "mount.end"
-	// KindKept records that an agent asked for a folder that is shown to nobody.
-	KindKept nacre.Kind = "mount.refused"
-)
-
 // recordLimit bounds the wait for the chain.
 const recordLimit = 10 * time.Second
 
 // lookAgain is how often the time of a folder is held against the clock: a machine that slept
 // does not count the time that it was asleep.
-const lookAgain = 15 * time.Second
+const lookAgain = 5 * time.Second
 
 // decided shows exactly the folder that was approved. Everything else leaves it away.
 func (f *Folders) decided(e *folder, q nacre.Question, r nacre.Ruling, err error) {
@@ -39,10 +29,18 @@ func (f *Folders) decided(e *folder, q nacre.Question, r nacre.Ruling, err error
 		e.denied = err == nil && r.Verdict == nacre.Deny
 		return
 	}
-	if err := f.show(e, q, r); err != nil {
-		e.failed = plainly(err)
-		f.warn(nacre.Step{Kind: nacre.StepResult, Name: "folder", Text: fmt.Sprintf("%s is not shown: %v", e.Path(), err), IsError: true})
+	if r.For > 0 {
+		e.until = f.inst.Options.Now().Add(r.For)
 	}
+	if err := f.show(e, map[string]any{"by": r.By, "question": q.ID, "digest": q.Digest}); err != nil {
+		f.failed(e, err)
+	}
+}
+
+// failed says that a folder is not shown although a person let it be. It is called with mu held.
+func (f *Folders) failed(e *folder, err error) {
+	e.failed = plainly(err)
+	f.warn(nacre.Step{Kind: nacre.StepResult, Name: "folder", Text: fmt.Sprintf("%s is not shown: %v", e.Path(), err), IsError: true})
 }
 
 // plainly is what the agent is told of a failure: nothing of the host's paths.
@@ -54,28 +52,23 @@ func plainly(err error) string {
 }
 
 // show records who approved what until when, and then shows it. It is called with mu held.
-func (f *Folders) show(e *folder, q nacre.Question, r nacre.Ruling) error {
+func (f *Folders) show(e *folder, approved map[string]any) error {
 	if f.closed {
 		return errEnded
 	}
-	var until *time.Time
-	if r.For > 0 {
-		e.until = f.inst.Options.Now().Add(r.For)
-		end := e.until.UTC()
-		until = &end
+	detail := approved
+	detail["folder"], detail["inside"], detail["access"] = e.Path(), sandbox.FoldersDir+"/"+e.place, readOnly
+	if !e.until.IsZero() {
+		detail["until"] = e.until.UTC()
 	}
-	detail := map[string]any{"folder": e.Path(), "inside": sandbox.FoldersDir + "/" + e.place, "access": readOnly, "by": r.By, "question": q.ID, "digest": q.Digest}
-	if until != nil {
-		detail["until"] = until
-	}
-	if err := f.record(KindShown, nacre.OutcomeAllowed, "", detail); err != nil {
+	if err := f.record(nacre.KindMountGrant, nacre.OutcomeAllowed, "", detail); err != nil {
 		return err
 	}
 	if err := f.each(func(p sandbox.Shown) error { return p.Show(e.Folder, e.place) }); err != nil {
 		return errors.Join(err, f.hide(e, "it could not be shown"))
 	}
 	e.shown = true
-	if until != nil {
+	if !e.until.IsZero() {
 		f.timers.Go(func() { f.endAt(e) })
 	}
 	return nil
@@ -124,11 +117,11 @@ func (f *Folders) again(e *folder, p sandbox.Shown) error {
 	return nil
 }
 
-// endAt takes a folder away when its time is over.
+// endAt takes a folder away when its time is over, or what let everybody see it was taken back.
 func (f *Folders) endAt(e *folder) {
 	for {
 		left := deadline.Left(f.inst.Options.Now(), e.until)
-		if left <= 0 {
+		if left <= 0 || !f.stands(e) {
 			break
 		}
 		timer := time.NewTimer(min(left, lookAgain))
@@ -141,9 +134,22 @@ func (f *Folders) endAt(e *folder) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.hide(e, "its time is over"); err != nil {
+	why := "its time is over"
+	if deadline.Left(f.inst.Options.Now(), e.until) > 0 {
+		why = "what let it be seen was taken back"
+	}
+	if err := f.hide(e, why); err != nil {
 		f.session.Fail(fmt.Errorf("the folder %s could not be taken away: %w", e.Path(), err))
 	}
+}
+
+// stands tells whether a person still lets the folder be seen. What cannot be read lets nobody.
+func (f *Folders) stands(e *folder) bool {
+	if !e.learned {
+		return true
+	}
+	_, is, err := approval(f.inst, f.session.Group(), e.Path())
+	return is && err == nil
 }
 
 // hide takes a folder away wherever it is, and records that. It is called with mu held.
@@ -155,12 +161,12 @@ func (f *Folders) hide(e *folder, why string) error {
 		err = nil // in some it never was
 	}
 	detail := map[string]any{"folder": e.Path(), "inside": sandbox.FoldersDir + "/" + e.place}
-	return errors.Join(err, f.record(KindHidden, "ended", why, detail))
+	return errors.Join(err, f.record(nacre.KindMountEnd, "ended", why, detail))
 }
 
 // refused records a folder that is shown to nobody, and gives what the agent is told.
 func (f *Folders) refused(name string, why, told error) error {
-	if err := f.record(KindKept, nacre.OutcomeDenied, why.Error(), map[string]any{"asked": name}); err != nil {
+	if err := f.record(nacre.KindMountRefuse, nacre.OutcomeDenied, why.Error(), map[string]any{"asked": name}); err != nil {
 		return err
 	}
 	return told

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -59,19 +60,29 @@ func Look(inst *installation.Installation, sessions []nacre.SessionID) (Proposal
 		return Proposal{}, err
 	}
 	groups := access.ToolGroups(inst, inst.Options.Now())
-	p := Propose(slices.DeleteFunc(refusals.hosts, known), slices.DeleteFunc(refusals.calls, func(c Call) bool {
+	approvals, err := All(inst)
+	if err != nil {
+		return Proposal{}, err
+	}
+	refusals.Hosts = slices.DeleteFunc(refusals.Hosts, known)
+	refusals.Calls = slices.DeleteFunc(refusals.Calls, func(c Call) bool {
 		for _, exact := range groups[c.Group].Exactly {
 			if exact.Tool == c.Tool && slices.Contains(exact.Arguments, c.Arguments) {
 				return true
 			}
 		}
 		return c.ofTheGroup() && groups.AllowsCall(c.Group, nacre.Capability{Tool: c.Tool}, nil)
-	}), facts)
+	})
+	refusals.Folders = slices.DeleteFunc(refusals.Folders, func(f Folder) bool {
+		_, is := approvals.FolderAt(inst.Options.Now(), f.Group, f.Folder)
+		return is
+	})
+	p := Propose(refusals, facts)
 	tried, err := refusalsOf(inst, others)
 	if err != nil {
 		return Proposal{}, err
 	}
-	p.Try(tried.hosts, tried.calls, len(others))
+	p.Try(tried, len(others))
 	return p, nil
 }
 
@@ -171,22 +182,17 @@ func factsOf(inst *installation.Installation) (Facts, error) {
 	return facts, nil
 }
 
-// refused is what sessions were refused: hosts and requests, and calls of tools.
-type refused struct {
-	hosts []Refusal
-	calls []Call
-}
-
-func refusalsOf(inst *installation.Installation, sessions []registry.Session) (all refused, err error) {
+func refusalsOf(inst *installation.Installation, sessions []registry.Session) (all Refused, err error) {
 	for _, s := range sessions {
-		reader := reader{session: s.ID, group: s.Group}
+		reader := reader{session: s.ID, group: s.Group, shown: map[string]bool{}}
 		for _, chain := range s.Chains {
 			reader.begin(chain)
 			if err := audit.Read(inst.AuditRoot(), chain, reader.add); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return refused{}, fmt.Errorf("session %s: %w", s.ID, err)
+				return Refused{}, fmt.Errorf("session %s: %w", s.ID, err)
 			}
 		}
-		all.hosts, all.calls = append(all.hosts, reader.refusals...), append(all.calls, reader.calls...)
+		all.Hosts, all.Calls = append(all.Hosts, reader.refusals...), append(all.Calls, reader.calls...)
+		all.Folders = append(all.Folders, slices.DeleteFunc(reader.folders, func(f Folder) bool { return reader.shown[f.Folder] })...)
 	}
 	return all, nil
 }
@@ -203,6 +209,8 @@ type reader struct {
 	flowing  map[nacre.Correlation]bool
 	refusals []Refusal
 	calls    []Call
+	folders  []Folder
+	shown    map[string]bool // folders that it was shown
 }
 
 // begin turns to the next opening. What had not ended in the one before never says what came back.
@@ -221,7 +229,7 @@ func (r *reader) add(e audit.Entry) error {
 		r.calls = append(r.calls, call)
 	}
 	if e.Kind != nacre.KindEgress {
-		return nil
+		return r.addFolder(e)
 	}
 	var d struct {
 		Host, Method, Path, Rule string
@@ -298,10 +306,17 @@ func (p Proposal) take(c Choice, now time.Time) (learned.Approval, error) {
 		}
 		l.approve(&approved, wider)
 	}
-	if len(approved.Hosts)+len(approved.Tools)+len(approved.Uses) == 0 {
+	if approved.Lines() == 0 {
 		return learned.Approval{}, errors.New("nothing is approved by that: lines that stand apart are approved by their numbers")
 	}
 	return approved, nil
+}
+
+// Text is what the line allows, for a person to read.
+func (l Line) Text() string {
+	var alone learned.Approval
+	l.approve(&alone, false)
+	return strings.Join(alone.Texts(), "")
 }
 
 // approve adds the line to what is approved, in its wider form where a person chose that.
@@ -310,6 +325,8 @@ func (l Line) approve(a *learned.Approval, wider bool) {
 		l.Arguments, l.Paths = nil, []string{l.Wider}
 	}
 	switch {
+	case l.Folder != "":
+		a.Folders = append(a.Folders, learned.Folder{Group: l.Group, Folder: l.Folder})
 	case l.Tool != "":
 		a.Tools = append(a.Tools, learned.Tool{Group: l.Group, Tool: l.Tool, Arguments: l.Arguments, Any: len(l.Arguments) == 0})
 	case l.Credential != "":
@@ -376,7 +393,7 @@ func change(ctx context.Context, inst *installation.Installation, what string, l
 	}
 	defer func() { err = errors.Join(err, closed()) }()
 	record := func(outcome, reason string) error {
-		detail, err := json.Marshal(map[string]any{"id": l.ID, "by": l.By, "until": l.Until, "evidence": l.Evidence, "sessions": l.Sessions, "hosts": hosts(l), "tools": tools(l)})
+		detail, err := json.Marshal(map[string]any{"id": l.ID, "by": l.By, "until": l.Until, "evidence": l.Evidence, "sessions": l.Sessions, "hosts": hosts(l), "tools": tools(l), "folders": l.Folders})
 		if err != nil {
 			return err
 		}

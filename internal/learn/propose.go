@@ -64,6 +64,13 @@ type Refusal struct {
 	Reason egress.Reason
 }
 
+// Refused is what sessions asked for and were refused.
+type Refused struct {
+	Hosts   []Refusal
+	Calls   []Call
+	Folders []Folder
+}
+
 // Facts are what an installation says of what its sessions asked for.
 type Facts struct {
 	// Tools are those of its plugins.
@@ -83,7 +90,7 @@ type CredentialFacts struct {
 type Line struct {
 	Number int `json:"number"`
 	// Host is written as in [egress] allow. Without methods and paths it is reached by its
-	// name alone, and what is asked of it inside of TLS is not seen. Empty for a tool.
+	// name alone, and what is asked of it inside of TLS is not seen. Empty for a tool and a folder.
 	Host    string   `json:"host,omitempty"`
 	Methods []string `json:"methods,omitempty"`
 	Paths   []string `json:"paths,omitempty"`
@@ -93,6 +100,8 @@ type Line struct {
 	Credential string         `json:"credential,omitempty"`
 	Tool       nacre.ToolName `json:"tool,omitempty"`
 	Arguments  []string       `json:"arguments,omitempty"`
+	// Folder is the path of a folder of the host that the group's agents are shown when they ask.
+	Folder string `json:"folder,omitempty"`
 	// Apart is why a person approves the line by its number, and not with all.
 	Apart []string `json:"apart,omitempty"`
 	// Wider names the one path below which all that was seen lies, or says that a tool may
@@ -128,40 +137,44 @@ type Proposal struct {
 
 // key is what refusals of one line have in common.
 type key struct {
-	host, method, credential string
-	group                    nacre.Group
-	tool                     nacre.ToolName
+	host, method, credential, folder string
+	group                            nacre.Group
+	tool                             nacre.ToolName
 }
 
-// compare orders lines: hosts, then credentials, then tools.
+// compare orders lines: hosts, then credentials, then tools, then folders.
 func (k key) compare(b key) int {
-	return cmp.Or(strings.Compare(string(k.tool), string(b.tool)), strings.Compare(k.credential, b.credential),
+	return cmp.Or(strings.Compare(k.folder, b.folder), strings.Compare(string(k.tool), string(b.tool)), strings.Compare(k.credential, b.credential),
 		strings.Compare(string(k.group), string(b.group)), strings.Compare(k.host, b.host), strings.Compare(k.method, b.method))
 }
 
 // draft is a proposal that is being made.
 type draft struct {
 	Proposal
-	facts Facts
-	hosts map[key][]Refusal
-	calls map[key][]Call
-	left  map[Left]int
+	facts   Facts
+	hosts   map[key][]Refusal
+	calls   map[key][]Call
+	folders map[key][]Folder
+	left    map[Left]int
 }
 
 // Propose makes lines of refusals, and says of the others why they stay refused. The same
 // refusals give the same proposal in whatever order they come.
-func Propose(refusals []Refusal, calls []Call, facts Facts) Proposal {
+func Propose(all Refused, facts Facts) Proposal {
 	d := draft{
 		Proposal: Proposal{Sessions: []nacre.SessionID{}, Lines: []Line{}, Left: []Left{}}, facts: facts,
-		hosts: map[key][]Refusal{}, calls: map[key][]Call{}, left: map[Left]int{},
+		hosts: map[key][]Refusal{}, calls: map[key][]Call{}, folders: map[key][]Folder{}, left: map[Left]int{},
 	}
-	d.gather(refusals, calls)
+	d.gather(all)
 	for _, k := range slices.SortedFunc(maps.Keys(d.hosts), key.compare) {
 		line, why := lineOf(k, d.hosts[k])
 		d.add(line, why, k.host, len(d.hosts[k]))
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(d.calls), key.compare) {
 		d.add(lineOfTool(k, d.calls[k], facts.Tools[k.tool]), "", toolText(k.tool, k.group), len(d.calls[k]))
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(d.folders), key.compare) {
+		d.add(lineOfFolder(k, d.folders[k]), "", folderText(k.folder, k.group), len(d.folders[k]))
 	}
 	for l, times := range d.left {
 		l.Times = times
@@ -180,10 +193,11 @@ func (s Seen) before(b Seen) int {
 }
 
 // gather puts together what becomes one line, and what becomes none.
-func (d *draft) gather(refusals []Refusal, calls []Call) {
-	refusals = slices.SortedFunc(slices.Values(refusals), func(a, b Refusal) int { return a.before(b.Seen) })
-	calls = slices.SortedFunc(slices.Values(calls), func(a, b Call) int { return a.before(b.Seen) })
-	seen := make([]Seen, 0, len(refusals)+len(calls))
+func (d *draft) gather(all Refused) {
+	refusals := slices.SortedFunc(slices.Values(all.Hosts), func(a, b Refusal) int { return a.before(b.Seen) })
+	calls := slices.SortedFunc(slices.Values(all.Calls), func(a, b Call) int { return a.before(b.Seen) })
+	folders := slices.SortedFunc(slices.Values(all.Folders), func(a, b Folder) int { return a.before(b.Seen) })
+	seen := make([]Seen, 0, len(refusals)+len(calls)+len(folders))
 	for _, r := range refusals {
 		seen = append(seen, r.Seen)
 		k, why := r.key(d.facts)
@@ -201,6 +215,15 @@ func (d *draft) gather(refusals []Refusal, calls []Call) {
 		}
 		k := key{tool: c.Tool, group: c.Group}
 		d.calls[k] = append(d.calls[k], c)
+	}
+	for _, f := range folders {
+		seen = append(seen, f.Seen)
+		if f.Why != "" {
+			d.left[Left{What: folderText(f.Folder, f.Group), Why: f.Why}]++
+			continue
+		}
+		k := key{folder: f.Folder, group: f.Group}
+		d.folders[k] = append(d.folders[k], f)
 	}
 	digest := sha256.New()
 	for _, s := range slices.SortedFunc(slices.Values(seen), Seen.before) {
@@ -379,17 +402,22 @@ func (l Line) lets(r Refusal) bool {
 }
 
 // Try counts what the lines would have let through of other sessions' refusals.
-func (p *Proposal) Try(others []Refusal, calls []Call, sessions int) {
+func (p *Proposal) Try(others Refused, sessions int) {
 	p.Looked = sessions
 	for i := range p.Lines {
 		l := &p.Lines[i]
-		for _, r := range others {
-			if l.Tool == "" && l.lets(r) {
+		for _, r := range others.Hosts {
+			if l.Host != "" && l.lets(r) {
 				l.Others++
 			}
 		}
-		for _, c := range calls {
+		for _, c := range others.Calls {
 			if l.Tool != "" && l.letsCall(c) {
+				l.Others++
+			}
+		}
+		for _, f := range others.Folders {
+			if l.letsFolder(f) {
 				l.Others++
 			}
 		}

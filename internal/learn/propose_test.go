@@ -58,6 +58,29 @@ func anyCall(r *rand.Rand, n int) learn.Call {
 	return c
 }
 
+// anyFolder is one of a few folders that an agent asked for, of which some are shown to nobody.
+func anyFolder(r *rand.Rand, n int) learn.Folder {
+	f := learn.Folder{Seen: at(n), Folder: []string{"/srv/data", "/srv/lib", "/root/.ssh"}[r.IntN(3)]}
+	if f.Folder == "/root/.ssh" {
+		f.Why = "no agent is shown it"
+	}
+	f.Group, f.Untrusted = []nacre.Group{"main", "other"}[r.IntN(2)], r.IntN(3) == 0
+	return f
+}
+
+// checkFolder holds a line against all folders that were asked for: it shows that one alone, stands apart, and
+// says where nobody but untrusted text may have asked.
+func checkFolder(t *testing.T, l learn.Line, folders []learn.Folder) {
+	t.Helper()
+	folders = slices.DeleteFunc(slices.Clone(folders), func(f learn.Folder) bool {
+		return f.Folder != l.Folder || f.Group != l.Group || f.Why != ""
+	})
+	trusted := slices.ContainsFunc(folders, func(f learn.Folder) bool { return !f.Untrusted })
+	if l.Host+string(l.Tool)+l.Credential+l.Wider != "" || len(folders) == 0 || l.Times != len(folders) || len(l.Apart) == 0 || (len(l.Apart) == 1) != trusted {
+		t.Errorf("have %+v of %+v", l, folders)
+	}
+}
+
 // allows tells whether a line lets a request through, by the documented meaning of a line.
 func allows(l learn.Line, host, method, path string) bool {
 	rule := l.Host
@@ -102,7 +125,11 @@ func TestAProposalAllowsExactlyWhatWasSeen(t *testing.T) {
 		for n := range r.IntN(20) {
 			calls = append(calls, anyCall(r, 100+n))
 		}
-		p := learn.Propose(refusals, calls, facts)
+		var folders []learn.Folder
+		for n := range r.IntN(10) {
+			folders = append(folders, anyFolder(r, 200+n))
+		}
+		p := learn.Propose(learn.Refused{Hosts: refusals, Calls: calls, Folders: folders}, facts)
 		counted := 0
 		for _, left := range p.Left {
 			counted += left.Times
@@ -112,19 +139,22 @@ func TestAProposalAllowsExactlyWhatWasSeen(t *testing.T) {
 		}
 		for _, l := range p.Lines {
 			counted += l.Times
-			if l.Tool != "" {
+			switch {
+			case l.Tool != "":
 				checkTool(t, l, calls)
-				continue
+			case l.Folder != "":
+				checkFolder(t, l, folders)
+			default:
+				checkLine(t, l, refusals)
 			}
-			checkLine(t, l, refusals)
 		}
-		if counted != len(refusals)+len(calls) {
-			t.Errorf("%d refusals, %d of them accounted for", len(refusals)+len(calls), counted)
+		if all := len(refusals) + len(calls) + len(folders); counted != all {
+			t.Errorf("%d refusals, %d of them accounted for", all, counted)
 		}
 		mixed := slices.Clone(refusals)
 		r.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 		slices.Reverse(calls)
-		if again := learn.Propose(mixed, calls, facts); !reflect.DeepEqual(again, p) {
+		if again := learn.Propose(learn.Refused{Hosts: mixed, Calls: calls, Folders: folders}, facts); !reflect.DeepEqual(again, p) {
 			t.Fatalf("another order gives another proposal:\n%+v\n%+v", p, again)
 		}
 	}
@@ -187,10 +217,10 @@ func TestManyPathsAreOneFolderOrNothing(t *testing.T) {
 		r.Path = fmt.Sprintf("/%d.deb", n)
 		apart = append(apart, r)
 	}
-	if p := learn.Propose(together, nil, learn.Facts{}); len(p.Lines) != 1 || !slices.Equal(p.Lines[0].Paths, []string{"/pool/main/"}) || len(p.Lines[0].Apart) != 1 {
+	if p := learn.Propose(learn.Refused{Hosts: together}, learn.Facts{}); len(p.Lines) != 1 || !slices.Equal(p.Lines[0].Paths, []string{"/pool/main/"}) || len(p.Lines[0].Apart) != 1 {
 		t.Errorf("have %+v", p)
 	}
-	if p := learn.Propose(apart, nil, learn.Facts{}); len(p.Lines) != 0 || len(p.Left) != 1 || p.Left[0].Times != 100 {
+	if p := learn.Propose(learn.Refused{Hosts: apart}, learn.Facts{}); len(p.Lines) != 0 || len(p.Left) != 1 || p.Left[0].Times != 100 {
 		t.Errorf("have %+v", p)
 	}
 }
@@ -199,11 +229,12 @@ func TestALineIsTriedOnOtherSessions(t *testing.T) {
 	t.Parallel()
 	r := learn.Refusal{Seen: at(0), Host: "a.example.com", Port: 443, Method: "CONNECT", Reason: egress.ReasonNotListed}
 	c := learn.Call{Seen: at(1), Tool: "look", Reason: nacre.ReasonGroupNotAllowed, Arguments: "aa"}
-	p := learn.Propose([]learn.Refusal{r}, []learn.Call{c}, facts)
-	other, another := r, c
-	other.Port, another.Arguments = 8443, "bb"
-	p.Try([]learn.Refusal{r, r, other}, []learn.Call{c, another}, 2)
-	if p.Lines[0].Others != 2 || p.Lines[1].Others != 1 || p.Looked != 2 {
+	f := learn.Folder{Seen: at(2), Folder: "/srv/data"}
+	p := learn.Propose(learn.Refused{Hosts: []learn.Refusal{r}, Calls: []learn.Call{c}, Folders: []learn.Folder{f}}, facts)
+	other, another, below := r, c, f
+	other.Port, another.Arguments, below.Folder = 8443, "bb", "/srv/data/below"
+	p.Try(learn.Refused{Hosts: []learn.Refusal{r, r, other}, Calls: []learn.Call{c, another}, Folders: []learn.Folder{f, below, f, f}}, 2)
+	if p.Lines[0].Others != 2 || p.Lines[1].Others != 1 || p.Lines[2].Others != 3 || p.Looked != 2 {
 		t.Errorf("have %+v", p)
 	}
 }

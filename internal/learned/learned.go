@@ -42,7 +42,7 @@ type Approval struct {
 	By string    `toml:"by" json:"by"`
 	At time.Time `toml:"at" json:"at"`
 	// Until is when it ends. A session that began before that keeps hosts and tools to its own end, and
-	// loses uses of credentials.
+	// loses uses of credentials, and folders.
 	Until time.Time `toml:"until" json:"until"`
 	// Sessions are whose refusals it was made of, and Evidence is the SHA-256 of their
 	// records, in hexadecimal.
@@ -51,6 +51,7 @@ type Approval struct {
 	Hosts    []Host   `toml:"host,omitempty" json:"hosts"`
 	Tools    []Tool   `toml:"tool,omitempty" json:"tools,omitempty"`
 	Uses     []Use    `toml:"use,omitempty" json:"uses,omitempty"`
+	Folders  []Folder `toml:"folder,omitempty" json:"folders,omitempty"`
 	// Power is what it unlocks, where it was proposed from evidence (M-51): runs alone have
 	// it, and none that has listened to an outsider. Empty for what nacre learn approved.
 	Power string `toml:"power,omitempty" json:"power,omitempty"`
@@ -86,16 +87,19 @@ func (h Host) credential(id string) (c egress.Credential, asked bool, err error)
 	return c, true, c.Check()
 }
 
+// Lines is how many things it allows.
+func (l Approval) Lines() int { return len(l.Hosts) + len(l.Tools) + len(l.Uses) + len(l.Folders) }
+
 func (l Approval) check() error {
 	switch {
 	case l.ID == "" || l.By == "" || l.Evidence == "" || l.At.IsZero() || l.Until.IsZero():
 		return errors.New("id, by, at, until and evidence are required")
 	case l.Until.Sub(l.At) > MaxTime:
 		return fmt.Errorf("%s stands for more than %d days", l.ID, int(MaxTime/(24*time.Hour)))
-	case len(l.Hosts)+len(l.Tools)+len(l.Uses) == 0 && l.Power == "" || len(l.Hosts)+len(l.Tools)+len(l.Uses) > maxHosts:
+	case l.Lines() == 0 && l.Power == "" || l.Lines() > maxHosts:
 		return fmt.Errorf("%s has nothing that was approved, or more than %d lines", l.ID, maxHosts)
-	case l.Power != "" && len(l.Tools)+len(l.Uses) > 0:
-		return fmt.Errorf("%s: a power has no tools and no uses", l.ID)
+	case l.Power != "" && l.Lines() > len(l.Hosts):
+		return fmt.Errorf("%s: a power has no tools, no uses and no folders", l.ID)
 	}
 	for _, t := range l.Tools {
 		if err := t.check(); err != nil {
@@ -104,6 +108,11 @@ func (l Approval) check() error {
 	}
 	for _, u := range l.Uses {
 		if err := u.check(); err != nil {
+			return fmt.Errorf("%s: %w", l.ID, err)
+		}
+	}
+	for _, f := range l.Folders {
+		if err := f.check(); err != nil {
 			return fmt.Errorf("%s: %w", l.ID, err)
 		}
 	}

@@ -81,6 +81,13 @@ func TestWhatCannotBeLearnedIsRefused(t *testing.T) {
 		"a power with a tool": func(a *learned.Approval) {
 			a.Power, a.Tools = "p", []learned.Tool{{Group: "main", Tool: "look", Any: true}}
 		},
+		"a folder by its name":     func(a *learned.Approval) { a.Folders = []learned.Folder{{Group: "main", Folder: "lib"}} },
+		"a folder with a way back": func(a *learned.Approval) { a.Folders = []learned.Folder{{Group: "main", Folder: "/srv/../etc"}} },
+		"the whole machine":        func(a *learned.Approval) { a.Folders = []learned.Folder{{Group: "main", Folder: "/"}} },
+		"a folder of nobody":       func(a *learned.Approval) { a.Folders = []learned.Folder{{Folder: "/srv/lib"}} },
+		"a power with a folder": func(a *learned.Approval) {
+			a.Power, a.Folders = "p", []learned.Folder{{Group: "main", Folder: "/srv/lib"}}
+		},
 		"no credential":         func(a *learned.Approval) { a.Uses = []learned.Use{use("", "a.example.com:443")} },
 		"one for a host inside": func(a *learned.Approval) { a.Uses = []learned.Use{use("hub", "db.internal:443")} },
 		"one for all methods": func(a *learned.Approval) {

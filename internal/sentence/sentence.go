@@ -11,7 +11,6 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
-	"github.com/nacre-dev/nacre/internal/folders"
 	"github.com/nacre-dev/nacre/internal/receipt"
 	"github.com/nacre-dev/nacre/internal/terminal"
 	"github.com/nacre-dev/nacre/kernel"
@@ -81,7 +80,7 @@ func Of(e audit.Entry) string {
 		return questionSentence(e, d, tool)
 	case nacre.KindEgress:
 		return egressSentence(e, d)
-	case folders.KindShown, folders.KindHidden, folders.KindKept:
+	case nacre.KindMountGrant, nacre.KindMountEnd, nacre.KindMountRefuse:
 		return folderSentence(e, d)
 	case nacre.KindModelBegin, nacre.KindModelEnd:
 		return modelSentence(e, d)
@@ -198,9 +197,9 @@ func questionSentence(e audit.Entry, d members, tool string) string {
 
 func folderSentence(e audit.Entry, d members) string {
 	switch e.Kind {
-	case folders.KindShown:
+	case nacre.KindMountGrant:
 		return fmt.Sprintf("The folder %s is shown inside at %s, %s, because %s said so%s.", d.text("folder"), d.text("inside"), d.text("access"), d.text("by"), And(", until ", d.text("until")))
-	case folders.KindHidden:
+	case nacre.KindMountEnd:
 		return fmt.Sprintf("The folder %s is not shown any more: %s.", d.text("folder"), e.Reason)
 	default:
 		return fmt.Sprintf("The agent asked for the folder %s, and nobody was asked about it: %s.", d.text("asked"), e.Reason)

@@ -259,13 +259,13 @@ func (o *office) Proposal(context.Context) (web.Proposal, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return web.Proposal{ID: cmp.Or(o.learned, "3fa9"), Left: []string{o.words}, Lines: []web.ProposalLine{
-		{Number: 1, Times: 3, Host: "api.example.com:443" + o.words, Asks: "GET /v1/" + o.words, Wider: "/v1/" + o.words, Evidence: []string{o.words}},
-		{Number: 2, Times: 1, Host: "evil.example:443", Apart: "sends or changes something" + o.words},
+		{Number: 1, Times: 3, Allows: "api.example.com:443 GET /v1/" + o.words, Wider: "/v1/" + o.words, Evidence: []string{o.words}},
+		{Number: 2, Times: 1, Allows: "evil.example:443 by its name", Apart: "sends or changes something" + o.words},
 	}}, nil
 }
 
 func (o *office) Approved(context.Context) ([]web.Approval, error) {
-	return []web.Approval{{ID: "77aa", By: "ada" + o.words, Hosts: []string{o.words}, Until: time.Unix(3000, 0)}}, nil
+	return []web.Approval{{ID: "77aa", By: "ada" + o.words, Allows: []string{o.words}, Until: time.Unix(3000, 0)}}, nil
 }
 
 func (o *office) Approve(_ context.Context, c web.Choice) error {

@@ -277,11 +277,11 @@ type Proposal struct {
 	Left []string
 }
 
-// ProposalLine is one of them: Host is text that an agent asked for. Apart is why it is
+// ProposalLine is one of them: Allows holds text that an agent asked for. Apart is why it is
 // approved by itself alone, Wider a wider path that a person may choose.
 type ProposalLine struct {
 	Number, Times int
-	Host, Asks    string
+	Allows        string
 	Apart, Wider  string
 	Evidence      []string
 }
@@ -296,7 +296,7 @@ type Choice struct {
 // Approval is what was approved.
 type Approval struct {
 	ID, By string
-	Hosts  []string
+	Allows []string
 	Until  time.Time
 }
 

@@ -197,7 +197,7 @@ func (c learnCommand) approved(ctx context.Context, rt *assembly.Runtime, p asse
 	}
 	out := c.Printer(c.Stdout)
 	out.Field("approved", "%s until %s", l.ID, l.Until.Local().Format("2006-01-02 15:04"))
-	for _, text := range approvedTexts(l) {
+	for _, text := range l.Texts() {
 		out.Field("", "%s", text)
 	}
 	out.Field("take back", "nacre learn --undo %s", l.ID)
@@ -230,62 +230,12 @@ func (c learnCommand) showAll(rt *assembly.Runtime) error {
 		if !time.Now().Before(l.Until) {
 			state = "ended"
 		}
-		for _, text := range approvedTexts(l) {
+		for _, text := range l.Texts() {
 			rows = append(rows, []string{l.ID, l.By, state, text})
 		}
 	}
 	c.Printer(c.Stdout).Table([]string{"PROPOSAL", "BY", "STANDS", "ALLOWS"}, rows)
 	return nil
-}
-
-// approvedTexts are what an approval allows, a line each.
-func approvedTexts(l assembly.Learned) (texts []string) {
-	for _, h := range l.Hosts {
-		texts = append(texts, hostText(h.Host, h.Methods, h.Paths))
-	}
-	for _, u := range l.Uses {
-		texts = append(texts, useText(u.Host, u.Methods, u.Paths, u.Credential, u.Group))
-	}
-	for _, t := range l.Tools {
-		texts = append(texts, toolText(t.Tool, t.Group, len(t.Arguments)))
-	}
-	return texts
-}
-
-// useText is what a credential may be used for.
-func useText(host string, methods, paths []string, credential string, group nacre.Group) string {
-	return fmt.Sprintf("%s with the credential %s, for the group %s", hostText(host, methods, paths), credential, group)
-}
-
-// toolText is a tool with how many arguments it may be called with; 0 is any.
-func toolText(tool nacre.ToolName, group nacre.Group, arguments int) string {
-	how := "with any arguments"
-	switch {
-	case arguments == 1:
-		how = "with exactly the arguments that were seen"
-	case arguments > 1:
-		how = fmt.Sprintf("with exactly the %d arguments that were seen", arguments)
-	}
-	return fmt.Sprintf("the tool %s %s, for the group %s", tool, how, group)
-}
-
-// lineText is what a line allows.
-func lineText(l assembly.ProposalLine) string {
-	switch {
-	case l.Tool != "":
-		return toolText(l.Tool, l.Group, len(l.Arguments))
-	case l.Credential != "":
-		return useText(l.Host, l.Methods, l.Paths, l.Credential, l.Group)
-	}
-	return hostText(l.Host, l.Methods, l.Paths)
-}
-
-// hostText is a host with what may be asked of it.
-func hostText(host string, methods, paths []string) string {
-	if len(methods) == 0 {
-		return host + " by its name"
-	}
-	return host + " " + strings.Join(methods, ",") + " " + strings.Join(paths, " ")
 }
 
 func (c learnCommand) show(p assembly.Proposal, args []string) {
@@ -311,7 +261,7 @@ func (c learnCommand) show(p assembly.Proposal, args []string) {
 		rows := make([][]string, 0, len(lines))
 		for _, l := range lines {
 			rows = append(rows, []string{
-				strconv.Itoa(l.Number), lineText(l), strconv.Itoa(l.Times), fmt.Sprintf("%d", l.Others),
+				strconv.Itoa(l.Number), l.Text(), strconv.Itoa(l.Times), fmt.Sprintf("%d", l.Others),
 				strings.Join(l.Evidence, " "), strings.Join(l.Apart, "; "),
 			})
 		}
