@@ -206,6 +206,7 @@ func TestAFolderThatWasNotShownIsLearned(t *testing.T) {
 	if p := i.proposal("one"); len(p.Lines) != 0 {
 		t.Errorf("it is proposed again: %+v", p.Lines)
 	}
+	i.nacre("explain", "--project", "p").want(t, 0, "folders", lib)
 	finish(t, asks("two")).want(t, 0, `"state":"shown"`, `"until":`, "of the library\n")
 	has(t, i.records("two"), `"kind":"mount.grant"`, fmt.Sprintf(`"learned":%q`, p.ID))
 	hasNo(t, i.records("two"), "approval.ask")

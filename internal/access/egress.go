@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/learned"
@@ -36,6 +37,16 @@ func ReachAt(inst *installation.Installation, now time.Time) (all, plain config.
 func with(inst *installation.Installation, approvals learned.Approvals, now time.Time) (config.Egress, error) {
 	all, err := approvals.At(now)
 	return inst.Config.Egress.With(all), err
+}
+
+// FoldersAt are the folders of the host that a group's agents are shown at a moment when they ask, and
+// nobody is asked.
+func FoldersAt(inst *installation.Installation, group nacre.Group, now time.Time) ([]string, error) {
+	approvals, err := learned.Load(inst.Registry.Paths().Config)
+	if err != nil {
+		return nil, &config.Error{Err: err}
+	}
+	return approvals.FoldersAt(now, group), nil
 }
 
 // ToolGroups are the tools of each group at a moment: those of the config, and those that a

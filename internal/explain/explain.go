@@ -38,6 +38,9 @@ type Explanation struct {
 	Inside []string `json:"credentials_inside,omitempty"`
 	// Locked are the credentials that a run would not have, each with its power, which is locked.
 	Locked []string `json:"locked,omitempty"`
+	// Folders are those of the host outside of the project that its agent is shown when it asks, and nobody
+	// is asked.
+	Folders []string `json:"folders,omitempty"`
 	Thinking
 	Policy string `json:"policy"`
 	Tools  []Tool `json:"tools"`
@@ -124,6 +127,9 @@ func Run(ctx context.Context, inst *installation.Installation, run Asked) (Expla
 		Locked: leasing.Locked(inst, group, reach.Unlocked()),
 		Egress: inst.Config.Reach(group, rules, reach.Unlocked()...), Inside: inst.Config.Delivered(group), Policy: inst.Policy.Version(), Tools: toolsOf(inst, group, run.Task, found),
 		Idle: access.Idle(inst, found.Plugins), Thinking: thinking,
+	}
+	if e.Folders, err = access.FoldersAt(inst, group, inst.Options.Now()); err != nil {
+		return Explanation{}, err
 	}
 	e.Egress, e.Decoys = inst.Config.Egress.Explained(e.Egress), watch.DecoyNames()
 	if !box.HostTools() {

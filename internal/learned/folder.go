@@ -3,6 +3,7 @@ package learned
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -24,6 +25,18 @@ func (f Folder) check() error {
 		return fmt.Errorf("%.80q is not the absolute path of a folder", f.Folder)
 	}
 	return nil
+}
+
+// FoldersAt are those that a group's sessions are shown at a moment when they ask.
+func (a Approvals) FoldersAt(now time.Time, group nacre.Group) (paths []string) {
+	for _, l := range a.standing(now) {
+		for _, f := range l.Folders {
+			if f.Group == group && !slices.Contains(paths, f.Folder) {
+				paths = append(paths, f.Folder)
+			}
+		}
+	}
+	return paths
 }
 
 // FolderAt tells whether a group's sessions are shown a folder at a moment, by which approval and until when.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -141,7 +142,11 @@ func (e *Env) ProjectFolder(named string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if info, err := os.Stat(full); err != nil || !info.IsDir() {
+		info, err := os.Stat(full)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("the project's folder %q cannot be looked at: %w", dir, errors.Unwrap(err))
+		}
+		if err != nil || !info.IsDir() {
 			return "", fmt.Errorf("the project's folder %q is not there", dir)
 		}
 		return full, nil

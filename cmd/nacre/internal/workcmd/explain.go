@@ -73,6 +73,9 @@ func (cmd explainCommand) explain(ctx context.Context, run assembly.Run) error {
 	if len(e.Inside) > 0 {
 		p.Field("inside", "credentials that its agent can read: %s", strings.Join(e.Inside, ", "))
 	}
+	if len(e.Folders) > 0 {
+		p.Field("folders", "shown when its agent asks for them: %s (nacre learn --list)", strings.Join(e.Folders, ", "))
+	}
 	if e.Model != "" {
 		p.Field("model", "%s, with the key from %s that stays outside, up to $%s", e.Model, e.Key, cmp.Or(e.BudgetUSD, "5.00"))
 	}
