@@ -69,7 +69,7 @@ torture: ## kill, cut, slow and silence three nodes for minutes while 1,500 mess
 GOTEST ?= $(GO) test
 # Many tests wait for processes more than they compute: there are more at once
 # than processors.
-AT_ONCE := $(addsuffix $(shell expr 2 '*' "$$(nproc 2>/dev/null || echo 2)"),-p= -parallel=)
+AT_A_TIME := $(addsuffix $(shell expr 2 '*' "$$(nproc 2>/dev/null || echo 2)"),-p= -parallel=)
 
 # What `make test` is to run: all packages, unless a part of them is named.
 PACKAGES ?= ./...
@@ -79,10 +79,12 @@ FLAGS ?=
 test: fixtures ## pass the tests at their small sizes; a missing peer is skipped by name; RACE=1 lets the race detector see them
 ifdef RACE
 	$(raced)
-	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 30m -run '$(WITHOUT_DETECTOR)' $$(.ci/raced -t '$(IN_TURN)|$(IN_PARTS)' $(PACKAGES))
-	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m $(AT_ONCE) $$($(GO) list $(PACKAGES) | grep -vxF "$$(.ci/raced $(PACKAGES))")
+	some=$$(.ci/raced -t '$(IN_TURN)|$(IN_PARTS)' $(PACKAGES)) && [ -n "$$some" ] && \
+	  NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 30m -run '$(WITHOUT_DETECTOR)' $$some
+	raced=$$(.ci/raced $(PACKAGES)) && others=$$($(GO) list $(PACKAGES) | grep -vxF "$$raced") && \
+	  NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m $(AT_A_TIME) $$others
 else
-	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m $(AT_ONCE) $(value FLAGS) $(PACKAGES)
+	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m $(AT_A_TIME) $(value FLAGS) $(PACKAGES)
 endif
 	$(GO) test -C examples/embed -vet=off -timeout 10m ./...
 
@@ -129,8 +131,10 @@ IN_PARTS := AdapterIsABrain|IsEndedWhenItIsNotWhatWasLaunched
 WITHOUT_DETECTOR := ^Test($(IN_TURN))$$|($(IN_PARTS))$$/^(a_line_o|bigger)
 
 # What only the detector's programs need is compiled without what only a debugger reads.
+# Nothing to run is an error: go test would take the folder that it is in.
 define raced
-NACRE_BUILT=$(abspath $(BIN)) CGO_ENABLED=1 $(GOTEST) -race -vet=off -skip '$(WITHOUT_DETECTOR)' -gcflags=all=-dwarf=false -shuffle=on -timeout 50m $(AT_ONCE) $$(.ci/raced $(PACKAGES))
+raced=$$(.ci/raced $(PACKAGES)) && [ -n "$$raced" ] && \
+  NACRE_BUILT=$(abspath $(BIN)) CGO_ENABLED=1 $(GOTEST) -race -vet=off -skip '$(WITHOUT_DETECTOR)' -gcflags=all=-dwarf=false -shuffle=on -timeout 50m $(AT_A_TIME) $$raced
 endef
 
 race: fixtures ## the tests with the race detector (needs gcc)

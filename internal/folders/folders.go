@@ -59,8 +59,9 @@ type folder struct {
 	denied  bool
 	shown   bool
 	until   time.Time // zero for as long as the session lasts
-	learned bool      // it is shown by an approval of all sessions, and nobody was asked
-	failed  string    // why it is not shown although a person said yes
+	// standing says that it is shown for as long as an approval for all sessions stands, and nobody was asked.
+	standing bool
+	failed   string // why it is not shown although a person said yes
 }
 
 // New are those of a session that works on a project. warn tells the operator.
@@ -161,45 +162,32 @@ func (f *Folders) enter(seen *sandbox.Folder, about question.Folder, reason stri
 		return nil, fmt.Errorf("this session is shown %d folders, and no more", maxShown)
 	}
 	e := &folder{Folder: seen, place: f.placeOf(seen.Path()), decided: make(chan struct{})}
-	allowed, err := f.allowed(e)
-	if err == nil && !allowed {
-		err = f.ask(e, about, reason, origins)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the question could not be asked: %w", err)
+	if by, is := f.approval(e); is {
+		e.until, e.standing = by.Until, true
+		f.showApproved(e, map[string]any{"by": by.By, "learned": by.ID})
+		close(e.decided)
+	} else {
+		if err := f.ask(e, about, reason, origins); err != nil {
+			return nil, fmt.Errorf("the question could not be asked: %w", err)
+		}
+		f.waiting = e
 	}
 	if earlier != nil {
 		earlier.Close() // nobody answered, or its time is over
 	}
 	f.asked++
 	f.known[seen.Path()] = e
-	if !allowed {
-		f.waiting = e
-	}
 	return e, nil
 }
 
-// approval is what a person approved of a folder once for all sessions of a group (U-40).
-func approval(inst *installation.Installation, group nacre.Group, path string) (by learned.Approval, is bool, err error) {
-	approvals, err := learned.Load(inst.Registry.Paths().Config)
-	if err == nil {
-		by, is = approvals.FolderAt(inst.Options.Now(), group, path)
+// approval is what a person approved of a folder once for all sessions of the group (U-40). Of what cannot
+// be read nothing is approved, and a person is asked.
+func (f *Folders) approval(e *folder) (by learned.Approval, is bool) {
+	approvals, err := learned.Load(f.inst.Registry.Paths().Config)
+	if err != nil {
+		return learned.Approval{}, false
 	}
-	return by, is, err
-}
-
-// allowed shows a folder for as long as such an approval stands, and asks nobody. It is called with mu held.
-func (f *Folders) allowed(e *folder) (bool, error) {
-	by, is, err := approval(f.inst, f.session.Group(), e.Path())
-	if err != nil || !is {
-		return false, err
-	}
-	e.until, e.learned = by.Until, true
-	if err := f.show(e, map[string]any{"by": by.By, "learned": by.ID}); err != nil {
-		f.failed(e, err)
-	}
-	close(e.decided)
-	return true, nil
+	return approvals.FolderAt(f.inst.Options.Now(), f.session.Group(), e.Path())
 }
 
 // count is called with mu held.

@@ -32,15 +32,16 @@ func (f *Folders) decided(e *folder, q nacre.Question, r nacre.Ruling, err error
 	if r.For > 0 {
 		e.until = f.inst.Options.Now().Add(r.For)
 	}
-	if err := f.show(e, map[string]any{"by": r.By, "question": q.ID, "digest": q.Digest}); err != nil {
-		f.failed(e, err)
-	}
+	f.showApproved(e, map[string]any{"by": r.By, "question": q.ID, "digest": q.Digest})
 }
 
-// failed says that a folder is not shown although a person let it be. It is called with mu held.
-func (f *Folders) failed(e *folder, err error) {
-	e.failed = plainly(err)
-	f.warn(nacre.Step{Kind: nacre.StepResult, Name: "folder", Text: fmt.Sprintf("%s is not shown: %v", e.Path(), err), IsError: true})
+// showApproved shows a folder that a person let be seen, or tells the agent and the operator that it could not
+// be. detail says who let it. It is called with mu held.
+func (f *Folders) showApproved(e *folder, detail map[string]any) {
+	if err := f.show(e, detail); err != nil {
+		e.failed = plainly(err)
+		f.warn(nacre.Step{Kind: nacre.StepResult, Name: "folder", Text: fmt.Sprintf("%s is not shown: %v", e.Path(), err), IsError: true})
+	}
 }
 
 // plainly is what the agent is told of a failure: nothing of the host's paths.
@@ -52,11 +53,10 @@ func plainly(err error) string {
 }
 
 // show records who approved what until when, and then shows it. It is called with mu held.
-func (f *Folders) show(e *folder, approved map[string]any) error {
+func (f *Folders) show(e *folder, detail map[string]any) error {
 	if f.closed {
 		return errEnded
 	}
-	detail := approved
 	detail["folder"], detail["inside"], detail["access"] = e.Path(), sandbox.FoldersDir+"/"+e.place, readOnly
 	if !e.until.IsZero() {
 		detail["until"] = e.until.UTC()
@@ -121,7 +121,10 @@ func (f *Folders) again(e *folder, p sandbox.Shown) error {
 func (f *Folders) endAt(e *folder) {
 	for {
 		left := deadline.Left(f.inst.Options.Now(), e.until)
-		if left <= 0 || !f.stands(e) {
+		if left <= 0 {
+			break
+		}
+		if _, is := f.approval(e); e.standing && !is {
 			break
 		}
 		timer := time.NewTimer(min(left, lookAgain))
@@ -141,15 +144,6 @@ func (f *Folders) endAt(e *folder) {
 	if err := f.hide(e, why); err != nil {
 		f.session.Fail(fmt.Errorf("the folder %s could not be taken away: %w", e.Path(), err))
 	}
-}
-
-// stands tells whether a person still lets the folder be seen. What cannot be read lets nobody.
-func (f *Folders) stands(e *folder) bool {
-	if !e.learned {
-		return true
-	}
-	_, is, err := approval(f.inst, f.session.Group(), e.Path())
-	return is && err == nil
 }
 
 // hide takes a folder away wherever it is, and records that. It is called with mu held.
