@@ -194,7 +194,7 @@ func TestAFolderThatWasNotShownIsLearned(t *testing.T) {
 	first := asks("one")
 	i.nacre("approvals", "deny", i.question().ID).want(t, 0)
 	finish(t, first).want(t, 0)
-	i.nacre("learn", "one").want(t, 0, "the folder "+lib+", "+words, "shows files of this machine", "the folder /etc, for the group main: ")
+	i.nacre("learn", "one").want(t, 0, "the folder "+lib+", "+words, "shows files of this machine", "--approve 1", "the folder /etc, for the group main: ")
 	p := i.proposal("one")
 	if len(p.Lines) != 1 || p.Lines[0].Folder != lib || len(p.Left) != 1 {
 		t.Fatalf("have %+v", p)

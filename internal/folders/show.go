@@ -59,7 +59,7 @@ func (f *Folders) show(e *folder, detail map[string]any) error {
 	}
 	detail["folder"], detail["inside"], detail["access"] = e.Path(), sandbox.FoldersDir+"/"+e.place, readOnly
 	if !e.until.IsZero() {
-		detail["until"] = e.until.UTC()
+		detail["until"] = e.until.UTC().Format(time.RFC3339)
 	}
 	if err := f.record(nacre.KindMountGrant, nacre.OutcomeAllowed, "", detail); err != nil {
 		return err

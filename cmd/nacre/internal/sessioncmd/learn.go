@@ -282,6 +282,10 @@ func (c learnCommand) show(p assembly.Proposal, args []string) {
 		out.Field("stays", "%s: %s (%d times)", l.What, l.Why, l.Times)
 	}
 	if len(p.Lines) > 0 {
-		out.Field("next", "nacre learn %s", strings.Join(append(slices.Clone(args), "--proposal", p.ID, "--approve", "all"), " "))
+		what := "all"
+		if !slices.ContainsFunc(p.Lines, func(l assembly.ProposalLine) bool { return !apart(l) }) {
+			what = strconv.Itoa(p.Lines[0].Number) // all would be none
+		}
+		out.Field("next", "nacre learn %s", strings.Join(append(slices.Clone(args), "--proposal", p.ID, "--approve", what), " "))
 	}
 }
