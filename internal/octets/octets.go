@@ -32,10 +32,3 @@ func Escaping(v uint64) uint64 {
 	tick, marks := v^(ones*'`'), (v^(ones*'$'))&(ones*0xFC)
 	return Quoting(v) | ((tick-ones)|(marks-ones))&highs
 }
-
-// Figure has its lowest bit in the first of eight bytes that is a digit or one of
-// : ; < = > ?, or is 0.
-func Figure(v uint64) uint64 {
-	figure := (v ^ ones*'0') & (ones * 0xF0)
-	return (figure - ones) &^ figure & highs
-}

@@ -18,7 +18,6 @@ func TestTheFirstOfEightBytesIsTheOneThatLookingAtEachFinds(t *testing.T) {
 	}{
 		{"quoting", octets.Quoting, quoting},
 		{"escaping", octets.Escaping, func(b byte) bool { return quoting(b) || strings.IndexByte("$%&'`", b) >= 0 }},
-		{"figure", octets.Figure, func(b byte) bool { return b >= '0' && b <= '?' }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -198,14 +198,10 @@ func joint(s string, i int) int {
 	if i+2 >= len(s) {
 		return 0
 	}
-	switch s[i+1] {
-	case ' ', '\t', '\n', '\r', '+', '.', '&', '|', '\\', '~':
-	case s[i]: // shell: ab""cd
-		if i > 0 && alnum.has(s[i-1]) && alnum.has(s[i+2]) {
-			return 2
-		}
-		return 0
-	default:
+	if s[i+1] == s[i] && i > 0 && alnum.has(s[i-1]) && alnum.has(s[i+2]) { // shell: ab""cd
+		return 2
+	}
+	if !joins[s[i+1]] {
 		return 0
 	}
 	limit := min(len(s), i+maxJoint)

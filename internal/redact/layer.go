@@ -31,21 +31,21 @@ const (
 	spellings
 )
 
-// signs are the bytes with which one of escapes begins.
-var signs = func() (t [256]bool) {
-	for _, b := range []byte("%\\&\x00\x1b\"'`\xC2\xCD\xE1\xE2\xE3\xEF\xF0\xF3") {
-		t[b] = true
-	}
-	return t
-}()
+var (
+	// signs are the bytes with which one of escapes begins.
+	signs = among("%\\&\x00\x1b\"'`\xC2\xCD\xE1\xE2\xE3\xEF\xF0\xF3")
+	// quotes are those of literals, joins what stands behind one that is joined with the next.
+	quotes, joins = among("\"'`"), among(" \t\n\r+.&|\\~")
+	// soft are the bytes that stand behind the = of quoted-printable.
+	soft = among("0123456789ABCDEF\r\n")
+)
 
-// soft are the bytes that stand behind the = of quoted-printable.
-var soft = func() (t [256]bool) {
-	for _, b := range []byte("0123456789ABCDEF\r\n") {
-		t[b] = true
+func among(bytes string) (t [256]bool) {
+	for i := range len(bytes) {
+		t[bytes[i]] = true
 	}
 	return t
-}()
+}
 
 // The lengths of what stands for one character, in bytes.
 const (
@@ -94,7 +94,8 @@ func (p spelling) next(s string, i int) (int, escape) {
 	return len(s), escape{}
 }
 
-// nextSign is where the first sign from i on stands; most of a text is passed here.
+// nextSign is where the first sign from i on stands; most of a text is passed here,
+// quotes that join nothing too.
 func nextSign(s string, i int) int {
 	for ; i < len(s); i++ {
 		for i+octets.Size <= len(s) {
@@ -105,7 +106,7 @@ func nextSign(s string, i int) int {
 			}
 			i += octets.Size
 		}
-		if i < len(s) && signs[s[i]] {
+		if i == len(s) || signs[s[i]] && (!quotes[s[i]] || i+1 < len(s) && (joins[s[i+1]] || s[i+1] == s[i])) {
 			return i
 		}
 	}

@@ -4,38 +4,44 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre/internal/checksum"
-	"github.com/nacre-dev/nacre/internal/octets"
 )
 
 // numbers finds what is known by its digits: cards, social security numbers,
 // telephone numbers and bank accounts. Groups of digits are walked once.
 func (h *hunt) numbers() {
-	if len(h.text) < minNumber {
-		return
-	}
 	var n number
-	for i := 0; i < len(h.text); i++ {
-		for i+octets.Size <= len(h.text) {
-			found := octets.Figure(octets.Load(h.text[i:]))
-			if found != 0 {
-				i += octets.First(found)
-				break
+	for at, ok := h.nextFigures(0); ok; at, ok = h.nextFigures(at.end) {
+		for i := at.start; i < at.end; i++ {
+			if !isDigit(h.text[i]) {
+				continue
 			}
-			i += octets.Size
+			if stop, none := h.noNumber(i); none {
+				i = stop
+				continue
+			}
+			n.read(h, i)
+			if f, ok := n.secret(h); ok {
+				h.found, h.personal = append(h.found, f), append(h.personal, personal{f, n.kind})
+			}
+			i = n.end
 		}
-		if i == len(h.text) || !isDigit(h.text[i]) {
-			continue
-		}
-		if stop, none := h.noNumber(i); none {
-			i = stop
-			continue
-		}
-		n.read(h, i)
-		if f, ok := n.secret(h); ok {
-			h.found, h.personal = append(h.found, f), append(h.personal, personal{f, n.kind})
-		}
-		i = n.end
 	}
+}
+
+// nextFigures is the first stretch behind i of what numbers are written with that is long
+// enough for one. Where there is none, it looks at one byte in minWritten.
+func (r *reading) nextFigures(i int) (span, bool) {
+	for probe := i + minWritten - 1; probe < len(r.text); {
+		start, end := probe, r.run(figured, probe)
+		for start > 0 && end > probe && figured.has(r.text[start-1]) {
+			start--
+		}
+		if end-start >= minWritten {
+			return span{start, end}, true
+		}
+		probe = end + minWritten
+	}
+	return span{}, false
 }
 
 // noNumber reports whether the digits from i on are too few for any number that is
@@ -54,9 +60,10 @@ func (r *reading) noNumber(i int) (stop int, none bool) {
 
 // The limits of a number's form: a bank account has most digits and groups.
 const (
-	minNumber = 9
-	maxDigits = 34
-	maxGroups = 9
+	minNumber  = 9
+	minWritten = 11 // bytes: 078-05-1120
+	maxDigits  = 34
+	maxGroups  = 9
 )
 
 // number is a run of groups of digits with one separator between each.

@@ -17,7 +17,7 @@ const (
 func nextDump(out []byte, s string, i int) (plain []byte, at span) {
 	low := i
 	for probe := i + dumpStride/2; probe < len(s); probe += dumpStride {
-		if !inDump(s, probe) {
+		if !dumped.has(s[probe]) || !inDump(s, probe) {
 			continue
 		}
 		start, end := dumpStart(s, probe, low), probe
@@ -35,29 +35,24 @@ func nextDump(out []byte, s string, i int) (plain []byte, at span) {
 
 // inDump reports whether the bytes around i are digits with something between.
 func inDump(s string, i int) bool {
-	digits, others := 0, 0
-	for _, b := range []byte(s[i:min(len(s), i+2*maxElement)]) {
-		switch {
-		case hexed.has(b):
-			digits++
-		case b == ' ' || b == ',' || b == ':' || b == '-' || lower(b) == 'x':
-			others++
-		default:
+	digits, near := 0, s[i:min(len(s), i+2*maxElement)]
+	for _, b := range []byte(near) {
+		if !dumped.has(b) {
 			return false
 		}
+		if hexed.has(b) {
+			digits++
+		}
 	}
-	return digits >= 4 && others >= 3
+	return digits >= 4 && len(near)-digits >= 3
 }
 
 // dumpStart goes back to the first byte of the list that i is in.
 func dumpStart(s string, i, low int) int {
-	for i > low && (hexed.has(s[i-1]) || s[i-1] == ' ' || s[i-1] == ',' || s[i-1] == ':' || s[i-1] == '-' || lower(s[i-1]) == 'x') {
+	for i > low && dumped.has(s[i-1]) {
 		i--
 	}
-	for i < len(s) && (s[i] == ' ' || s[i] == ',' || s[i] == ':' || s[i] == '-') {
-		i++
-	}
-	return i
+	return between(s, i, len(s))
 }
 
 // nextElement is where what follows the digits and signs at i begins.
@@ -65,7 +60,12 @@ func nextElement(s string, i int) int {
 	for i < len(s) && (hexed.has(s[i]) || lower(s[i]) == 'x') {
 		i++
 	}
-	for i < len(s) && (s[i] == ' ' || s[i] == ',' || s[i] == ':' || s[i] == '-') {
+	return between(s, i, len(s))
+}
+
+// between is where what may stand between two bytes ends, from i up to limit.
+func between(s string, i, limit int) int {
+	for i < min(limit, len(s)) && (s[i] == ' ' || s[i] == ',' || s[i] == ':' || s[i] == '-') {
 		i++
 	}
 	return i
@@ -88,10 +88,7 @@ func readElements(out []byte, s string, i, base int) (plain []byte, end int) {
 			break
 		}
 		plain, end = append(plain, b), next
-		for i = next; i < len(s) && i-next < 2 && (s[i] == ' ' || s[i] == ',' || s[i] == ':' || s[i] == '-'); {
-			i++
-		}
-		if i == next {
+		if i = between(s, next, next+2); i == next {
 			break
 		}
 	}

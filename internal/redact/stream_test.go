@@ -183,12 +183,14 @@ func BenchmarkString(b *testing.B) {
 	const size = 1 << 20
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)+1)[:size] }
 	e := redact.New()
-	least := map[string]int{"text": 150, "log": 150, "log with secrets": 150, "secrets": 60, "table": 60} // all others 10
+	least := map[string]int{"text": 150, "log": 150, "log with secrets": 150, "access log": 150, "JSON log": 150, "secrets": 60, "table": 60} // all others 10
 	for _, test := range []struct{ name, text string }{
 		{"text", fill("The quick brown fox jumps over the lazy dog, and then it rests for a while under the tree. ")},
 		{"log", fill("2026-03-01T12:00:00.123Z INFO server: GET https://api.example.com/v1/items?page=3 status=200 bytes=5120 id=550e8400-e29b-41d4-a716-446655440000\n")},
 		{"log with secrets", fill(strings.Repeat("2026-03-01T12:00:00.123Z INFO server: GET /v1/items?page=3&q=a%20b status=200 id=550e8400-e29b-41d4-a716-446655440000\n", 20) +
 			"WARN auth: token=9f8e7d6c5b4a39281706 rejected\nDB_PASS=hunter2zz\n{\"msg\":\"line\\n\",\"u\":\"a\\u003db\"}\n")},
+		{"access log", fill(`198.51.100.17 - - [01/Mar/2026:12:00:00 +0000] "GET /api/v1/items/4711?page=3 HTTP/1.1" 200 5120 "-" "Mozilla/5.0 (X11; Linux x86_64)"` + "\n")},
+		{"JSON log", fill(`{"time":"2026-03-01T12:00:00.123Z","level":"info","msg":"request handled","trace_id":"9f8e7d6c5b4a39281706f5e4d3c2b1a0","duration_ms":12.75}` + "\n")},
 		{"letter", fill("a")},
 		{"digit", fill("4")},
 		{"at", fill("a@")},
