@@ -28,7 +28,7 @@ var floors = map[string]int{
 	// what a shell command runs and writes: for gates and for tripwires
 	"internal/shell": 0,
 	// what finds words in a text
-	"internal/automaton": 0, "internal/octets": 0,
+	"internal/automaton": 0,
 	// the form in which JSON is hashed and signed
 	"internal/canonical": 0,
 	// numbers, dates and lengths, compared
@@ -142,6 +142,7 @@ var wings = map[string]string{
 	"internal/egress/gitwire":     "internal/egress",
 	"internal/egress/fields":      "internal/egress",
 	"internal/egress/certificate": "internal/egress",
+	"internal/redact/encoded":     "internal/redact",
 	"internal/repo/git":           "internal/repo",
 	"internal/repo/gitconfig":     "internal/repo",
 	"internal/repo/large":         "internal/repo",

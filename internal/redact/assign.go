@@ -3,6 +3,8 @@ package redact
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nacre-dev/nacre/internal/redact/encoded"
 )
 
 // kind says how a value must look to be a secret under a name.
@@ -110,11 +112,11 @@ func (a *assignment) secret() (span, bool) {
 	switch {
 	case a.text[end-1] == '=' || strings.HasSuffix(a.text[start:end], "::"):
 	case a.text[end-1] == ':': // pw: and its value
-		at = blanks(a.text[:min(len(a.text), end+maxGap)], end)
+		at = encoded.Blanks(a.text[:min(len(a.text), end+maxGap)], end)
 	case k == login && a.text[start:end] == "PASS" && a.byteAt(end) == ':' && a.begins():
 		return span{}, false // a test's name comes behind it
 	case strings.HasSuffix(a.text[start:end], " -p"):
-		at = blanks(a.text[:min(len(a.text), end+maxGap)], end)
+		at = encoded.Blanks(a.text[:min(len(a.text), end+maxGap)], end)
 	default:
 		if at = a.nameEnd(); at < 0 {
 			return span{}, false

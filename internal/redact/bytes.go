@@ -16,7 +16,6 @@ const (
 	solid                 // all but white space
 	crypted               // what a hash of crypt(3) is made of: alnum . / + = $ , -
 	figured               // what numbers of persons are written with: digits, capitals, and what stands between groups
-	dumped                // what a list of bytes is written with: hexed, what begins a byte and what stands between two
 	around                // what stands around the text of a cell
 	classCount
 )
@@ -42,7 +41,6 @@ var sets = func() (t [256]uint16) {
 	put(digit, digits)
 	put(figured, digits+letters[26:]+" -.)")
 	put(around, " \t\"'`*")
-	put(dumped, digits+"abcdefABCDEF ,:-xX")
 	put(hexed, digits+"abcdefABCDEF")
 	put(value, "_-.+/=~!@#$%^*?:()[{")
 	for b := 0x80; b < 0x100; b++ {

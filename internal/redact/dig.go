@@ -1,6 +1,10 @@
 package redact
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/nacre-dev/nacre/internal/redact/encoded"
+)
 
 // maxLayers is how many encodings within each other are undone. It bounds the
 // work: no layer is longer than the text it was made of.
@@ -21,7 +25,7 @@ type dig struct {
 
 // room is the memory for what is decoded at each depth.
 type room struct {
-	layers [maxLayers][spellings]layer
+	layers [maxLayers][encoded.Spellings]encoded.Layer
 	blobs  [maxLayers][]byte
 }
 
@@ -49,8 +53,8 @@ func (d *dig) search(s string, depth int) (found []span, open int) {
 	if depth == maxLayers {
 		return found, open
 	}
-	for p := range spellings {
-		if p == escapes || depth < 2 {
+	for p := range encoded.Spellings {
+		if p == encoded.Escapes || depth < 2 {
 			found, open = d.layers(p, s, depth, found, open)
 		}
 	}
@@ -60,16 +64,16 @@ func (d *dig) search(s string, depth int) (found []span, open int) {
 
 // layers adds what is found where escapes are undone, a window at a time: memory
 // is bounded by the window and not by the text.
-func (d *dig) layers(p spelling, s string, depth int, found []span, open int) ([]span, int) {
-	for w, next, ok := p.window(s, 0); ok; w, next, ok = p.window(s, next) {
+func (d *dig) layers(p encoded.Spelling, s string, depth int, found []span, open int) ([]span, int) {
+	for w, next, ok := p.Window(s, 0); ok; w, next, ok = p.Window(s, next) {
 		l := &d.rooms().layers[depth][p]
-		l.peel(p, s, w)
-		under, cut := d.search(view(l.text), depth+1)
+		l.Peel(p, s, w)
+		under, cut := d.search(view(l.Text), depth+1)
 		for _, f := range under {
-			found = append(found, whole(s, l.source(f)))
+			found = append(found, whole(s, inText(l.Source(encoded.Span{Start: f.start, End: f.end}))))
 		}
-		if cut < len(l.text) && w.end == len(s) {
-			open = min(open, l.source(span{cut, cut + 1}).start)
+		if cut < len(l.Text) && w.End == len(s) {
+			open = min(open, l.Source(encoded.Span{Start: cut, End: cut + 1}).Start)
 		}
 	}
 	return found, open
@@ -77,19 +81,19 @@ func (d *dig) layers(p spelling, s string, depth int, found []span, open int) ([
 
 // blobs adds the runs of base64 and hexadecimal that say a secret.
 func (d *dig) blobs(s string, depth int, found []span) []span {
-	for run, ok := nextBlob(s, 0); ok; run, ok = nextBlob(s, run.end) {
-		if f, ok := discord(s, run); ok {
+	for run, ok := encoded.NextBlob(s, 0); ok; run, ok = encoded.NextBlob(s, run.End) {
+		if f, ok := discord(s, inText(run)); ok {
 			found = append(found, f)
 			continue
 		}
 		r := d.rooms()
-		r.blobs[depth] = slices.Grow(r.blobs[depth][:0], run.end-run.start)
-		plain, start := decodeBlob(r.blobs[depth], s[run.start:run.end])
-		if len(plain) < minPlain {
+		r.blobs[depth] = slices.Grow(r.blobs[depth][:0], run.End-run.Start)
+		plain, start := encoded.DecodeBlob(r.blobs[depth], s[run.Start:run.End])
+		if len(plain) < encoded.MinPlain {
 			continue
 		}
 		if under, _ := d.search(view(plain), depth+1); len(under) > 0 {
-			found = append(found, span{run.start + start, padded(s, run.end)})
+			found = append(found, span{run.Start + start, encoded.Padded(s, run.End)})
 		}
 	}
 	return found
@@ -102,22 +106,16 @@ func (d *dig) dumps(s string, depth int, found []span) []span {
 		if d.room != nil {
 			room = d.room.blobs[depth][:0]
 		}
-		plain, at := nextDump(room, s, i)
-		if len(plain) >= minDump {
+		plain, at := encoded.NextDump(room, s, i)
+		if len(plain) >= encoded.MinDump {
 			d.rooms().blobs[depth] = plain
 			if under, _ := d.search(view(plain), depth+1); len(under) > 0 {
-				found = append(found, at)
+				found = append(found, inText(at))
 			}
 		}
-		i = at.end
+		i = at.End
 	}
 	return found
 }
 
-// padded is where base64's padding after end ends.
-func padded(s string, end int) int {
-	for n := 0; n < 2 && end < len(s) && s[end] == '='; n++ {
-		end++
-	}
-	return end
-}
+func inText(s encoded.Span) span { return span{s.Start, s.End} }

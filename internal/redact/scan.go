@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"unicode/utf8"
 
-	"github.com/nacre-dev/nacre/internal/octets"
+	"github.com/nacre-dev/nacre/internal/redact/encoded"
 )
 
 // scan reads a string and returns what it says.
@@ -13,18 +13,7 @@ func (w *walker) scan() (string, bool) {
 		return "", false
 	}
 	start, escaped, ascii := w.at, false, true
-	at, text := w.at, w.text
-	for at+octets.Size <= len(text) {
-		found := octets.Quoting(octets.Load(text[at:]))
-		if found != 0 {
-			at += octets.First(found)
-			break
-		}
-		at += octets.Size
-	}
-	for at < len(text) && text[at] != '"' && text[at] != '\\' && text[at] >= ' ' && text[at] < utf8.RuneSelf {
-		at++
-	}
+	at, text := encoded.Plain(w.text, w.at), w.text
 	if w.at = at; at < len(text) && text[at] == '"' {
 		w.at++
 		return text[start:at], true

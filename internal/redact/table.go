@@ -8,7 +8,7 @@ const (
 	// one, and maxRow the longest row, in bytes.
 	maxColumns = 32
 	maxColumn  = 40
-	maxRow     = maxLine
+	maxRow     = 4 << 10
 	// maxOdd is how many rows in a row may have other numbers of columns than the
 	// header, such as lines between the rows.
 	maxOdd = 2

@@ -1,6 +1,10 @@
 package redact
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/nacre-dev/nacre/internal/redact/encoded"
+)
 
 // typed is where the text in quotes begins that is given to a name with a type,
 // as in `password: str = "…"` and `password string = "…"`, or -1.
@@ -15,11 +19,11 @@ func (a *assignment) typed(from int) int {
 			at += len(" | ")
 		}
 	}
-	equals := blanks(a.text[:min(len(a.text), at+4)], at)
+	equals := encoded.Blanks(a.text[:min(len(a.text), at+4)], at)
 	if word == from || at == word || a.byteAt(equals) != '=' || equals == at && !strings.Contains(a.text[from:word], ":") { // <token type="…">
 		return -1
 	}
-	quote := blanks(a.text[:min(len(a.text), equals+4)], equals+1)
+	quote := encoded.Blanks(a.text[:min(len(a.text), equals+4)], equals+1)
 	if b := a.byteAt(quote); b != '"' && b != '\'' && b != '`' {
 		return -1
 	}
@@ -33,7 +37,7 @@ func (a *assignment) markup(at int) int {
 	rest := a.text[at:min(len(a.text), at+maxGap)]
 	switch {
 	case strings.HasPrefix(rest, "</key>"):
-		next := blanks(rest, len("</key>"))
+		next := encoded.Blanks(rest, len("</key>"))
 		if strings.HasPrefix(rest[next:], "<string>") {
 			return at + next + len("<string>")
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/redact/encoded"
 )
 
 // The limits of a Writer's memory, in bytes.
@@ -11,7 +13,7 @@ const (
 	// MaxHeld is how much is held back for a line or a private key to end.
 	MaxHeld = 64 << 10
 	// Overlap is how much of a line that is longer is looked at again with what follows.
-	Overlap = 8 << 10
+	Overlap = encoded.Overlap
 	// maxSticky is how many lines that are joined with the next are held back.
 	maxSticky = 64
 )
@@ -193,13 +195,13 @@ func (e *Engine) goesOn(line string) bool {
 		rest := strings.TrimRight(line, "+.&|~ \t")
 		return rest == "" || strings.IndexByte("\"'`:", rest[len(rest)-1]) >= 0
 	case '=':
-		return len(line) > minSoft
+		return len(line) > encoded.MinSoft
 	}
 	tail := len(line)
-	for tail > 0 && isSextet(line[tail-1]) && len(line)-tail < wrapped {
+	for tail > 0 && encoded.IsSextet(line[tail-1]) && len(line)-tail < encoded.MinWrapped {
 		tail--
 	}
-	return len(line)-tail >= wrapped || e.kindOf(strings.TrimRight(line[max(0, len(line)-2*maxName):], ",\"' ")) != notSecret
+	return len(line)-tail >= encoded.MinWrapped || e.kindOf(strings.TrimRight(line[max(0, len(line)-2*maxName):], ",\"' ")) != notSecret
 }
 
 func (w *Writer) write(p []byte) {

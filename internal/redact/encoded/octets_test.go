@@ -1,11 +1,11 @@
-package octets_test
+package encoded_test
 
 import (
 	"math/rand/v2"
 	"strings"
 	"testing"
 
-	"github.com/nacre-dev/nacre/internal/octets"
+	"github.com/nacre-dev/nacre/internal/redact/encoded"
 )
 
 func TestTheFirstOfEightBytesIsTheOneThatLookingAtEachFinds(t *testing.T) {
@@ -13,22 +13,25 @@ func TestTheFirstOfEightBytesIsTheOneThatLookingAtEachFinds(t *testing.T) {
 	quoting := func(b byte) bool { return b < ' ' || b >= 0x80 || b == '"' || b == '\\' }
 	for _, test := range []struct {
 		name string
-		fast func(uint64) uint64
+		fast func(string) int
 		is   func(byte) bool
 	}{
-		{"quoting", octets.Quoting, quoting},
-		{"escaping", octets.Escaping, func(b byte) bool { return quoting(b) || strings.IndexByte("$%&'`", b) >= 0 }},
+		{"quoting", encoded.FirstQuoting, quoting},
+		{"escaping", encoded.FirstEscaping, func(b byte) bool { return quoting(b) || strings.IndexByte("$%&'`", b) >= 0 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(1, 2))
 			check := func(s string) {
 				want := 0
-				for want < octets.Size && !test.is(s[want]) {
+				for want < encoded.Octet && !test.is(s[want]) {
 					want++
 				}
-				if have := octets.First(test.fast(octets.Load(s))); have != want {
+				if have := test.fast(s); have != want {
 					t.Fatalf("%q: %d, want %d", s, have, want)
+				}
+				if end := strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 || quoting(byte(r)) }); encoded.Plain(s, 0) != end && end >= 0 {
+					t.Fatalf("%q is plain up to %d, want %d", s, encoded.Plain(s, 0), end)
 				}
 			}
 			for a := range 256 {
@@ -38,7 +41,7 @@ func TestTheFirstOfEightBytesIsTheOneThatLookingAtEachFinds(t *testing.T) {
 				}
 			}
 			for range 20_000 {
-				var s [octets.Size]byte
+				var s [encoded.Octet]byte
 				for i := range s {
 					s[i] = byte(r.IntN(256))
 					if r.IntN(4) > 0 {

@@ -1,4 +1,4 @@
-package redact
+package encoded
 
 import (
 	"html"
@@ -7,7 +7,7 @@ import (
 )
 
 // at is the escape that stands at i, or one of size 0.
-func (p spelling) at(s string, i int) escape {
+func (p Spelling) at(s string, i int) escape {
 	switch b := s[i]; b {
 	case '%':
 		return percent(s, i)
@@ -87,7 +87,7 @@ func backslash(s string, i int) escape {
 		inner := i+2 < len(s) && strings.IndexByte("xuU01", s[i+2]) >= 0
 		return escape{2, '\\', inner}
 	case '\n', '\r':
-		return escape{blanks(s, i+1) - i, hidden, true}
+		return escape{Blanks(s, i+1) - i, hidden, true}
 	}
 	return escape{}
 }
@@ -143,7 +143,7 @@ func entity(s string, i int) escape {
 func equals(s string, i int) escape {
 	switch rest := s[i+1:]; {
 	case !strings.HasPrefix(rest, "\n") && !strings.HasPrefix(rest, "\r\n"):
-	case i < minSoft || strings.IndexByte(s[i-minSoft:i], '\n') >= 0 || s[i-1] == '=':
+	case i < MinSoft || strings.IndexByte(s[i-MinSoft:i], '\n') >= 0 || s[i-1] == '=':
 		return escape{}
 	default:
 		return escape{2 + strings.IndexByte(rest, '\n'), hidden, true}
@@ -176,7 +176,7 @@ func hexRune(s string, from, digits int) (rune, bool) {
 	}
 	r := rune(0)
 	for i := from; i < from+digits; i++ {
-		if !hexed.has(s[i]) {
+		if !hexed[s[i]] {
 			return 0, false
 		}
 		r = r<<4 | rune(nibble(s[i]))
@@ -198,18 +198,18 @@ func joint(s string, i int) int {
 	if i+2 >= len(s) {
 		return 0
 	}
-	if s[i+1] == s[i] && i > 0 && alnum.has(s[i-1]) && alnum.has(s[i+2]) { // shell: ab""cd
+	if s[i+1] == s[i] && i > 0 && alnum[s[i-1]] && alnum[s[i+2]] { // shell: ab""cd
 		return 2
 	}
 	if !joins[s[i+1]] {
 		return 0
 	}
 	limit := min(len(s), i+maxJoint)
-	j := blanks(s[:limit], i+1)
+	j := Blanks(s[:limit], i+1)
 	for n := 0; n < 2 && j < limit && strings.IndexByte("+.&|~", s[j]) >= 0; n++ {
 		j++
 	}
-	j = blanks(s[:limit], j)
+	j = Blanks(s[:limit], j)
 	if j < limit && s[j] == '\\' {
 		j++
 	}
@@ -222,8 +222,8 @@ func joint(s string, i int) int {
 	return 0
 }
 
-// blanks is where white space and continued lines from i on end.
-func blanks(s string, i int) int {
+// Blanks is where white space and continued lines from i on end.
+func Blanks(s string, i int) int {
 	for i < len(s) {
 		switch s[i] {
 		case ' ', '\t', '\n', '\r':

@@ -1,9 +1,9 @@
-package redact
+package encoded
 
 // The limits of a dump of bytes: `67:68:70`, `0x67, 0x68`, `103, 104, 112`.
 const (
-	// minDump is the fewest bytes that are looked at.
-	minDump = 10
+	// MinDump is the fewest bytes that are looked at.
+	MinDump = 10
 	// dumpStride is how far apart a text is probed: no dump is shorter.
 	dumpStride = 24
 	// maxElement is the longest byte with what stands before the next one.
@@ -12,35 +12,35 @@ const (
 	dumpTries = 4
 )
 
-// nextDump is the first list of bytes from i on, and what it says, appended to
+// NextDump is the first list of bytes from i on, and what it says, appended to
 // out. It looks at a few bytes in each stride of a text without one.
-func nextDump(out []byte, s string, i int) (plain []byte, at span) {
+func NextDump(out []byte, s string, i int) (plain []byte, at Span) {
 	low := i
 	for probe := i + dumpStride/2; probe < len(s); probe += dumpStride {
-		if !dumped.has(s[probe]) || !inDump(s, probe) {
+		if !dumped[s[probe]] || !inDump(s, probe) {
 			continue
 		}
 		start, end := dumpStart(s, probe, low), probe
 		for range dumpTries { // before the first byte may stand a name and a colon
-			if plain, end = readDump(out, s, start); len(plain) >= minDump {
-				return plain, span{start, end}
+			if plain, end = readDump(out, s, start); len(plain) >= MinDump {
+				return plain, Span{start, end}
 			}
 			start = nextElement(s, start)
 		}
 		low = max(probe, end)
 		probe = max(probe, end-dumpStride)
 	}
-	return out, span{len(s), len(s)}
+	return out, Span{len(s), len(s)}
 }
 
 // inDump reports whether the bytes around i are digits with something between.
 func inDump(s string, i int) bool {
 	digits, near := 0, s[i:min(len(s), i+2*maxElement)]
 	for _, b := range []byte(near) {
-		if !dumped.has(b) {
+		if !dumped[b] {
 			return false
 		}
-		if hexed.has(b) {
+		if hexed[b] {
 			digits++
 		}
 	}
@@ -49,7 +49,7 @@ func inDump(s string, i int) bool {
 
 // dumpStart goes back to the first byte of the list that i is in.
 func dumpStart(s string, i, low int) int {
-	for i > low && dumped.has(s[i-1]) {
+	for i > low && dumped[s[i-1]] {
 		i--
 	}
 	return between(s, i, len(s))
@@ -57,7 +57,7 @@ func dumpStart(s string, i, low int) int {
 
 // nextElement is where what follows the digits and signs at i begins.
 func nextElement(s string, i int) int {
-	for i < len(s) && (hexed.has(s[i]) || lower(s[i]) == 'x') {
+	for i < len(s) && (hexed[s[i]] || lower(s[i]) == 'x') {
 		i++
 	}
 	return between(s, i, len(s))
@@ -74,7 +74,7 @@ func between(s string, i, limit int) int {
 // readDump reads bytes in hexadecimal, or in decimal where those say no text.
 func readDump(out []byte, s string, from int) (plain []byte, end int) {
 	plain, end = readElements(out, s, from, 16)
-	if len(plain) >= minDump {
+	if len(plain) >= MinDump {
 		return plain, end
 	}
 	return readElements(out, s, from, 10)

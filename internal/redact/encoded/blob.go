@@ -1,13 +1,13 @@
-package redact
+package encoded
 
 // The lengths of what is decoded as base64 or hexadecimal, in bytes of text.
 const (
 	// minBlob is the shortest run that may hold a name and a value, or a token.
 	minBlob = 16
-	// minPlain is the shortest decoded text that is looked at.
-	minPlain = 8
-	// wrapped is the shortest line of base64 that goes on in the next.
-	wrapped = 48
+	// MinPlain is the shortest decoded text that is looked at.
+	MinPlain = 8
+	// MinWrapped is the shortest line of base64 that goes on in the next.
+	MinWrapped = 48
 	// tries is at how many places of a run its decoding is tried.
 	tries = 12
 )
@@ -27,30 +27,31 @@ var sextets = func() (t [256]byte) {
 	return t
 }()
 
-func isSextet(b byte) bool { return sextets[b] < 64 }
+// IsSextet reports whether b is a letter of base64.
+func IsSextet(b byte) bool { return sextets[b] < 64 }
 
-// nextBlob is the first run of base64's letters from i on that is long enough;
+// NextBlob is the first run of base64's letters from i on that is long enough;
 // it looks at one byte in minBlob where there is none. Lines of one block are one run.
-func nextBlob(s string, i int) (span, bool) {
+func NextBlob(s string, i int) (Span, bool) {
 	low := i
 	for probe := i + minBlob - 1; probe < len(s); {
-		if !isSextet(s[probe]) {
+		if !IsSextet(s[probe]) {
 			low = probe + 1
 			probe += minBlob
 			continue
 		}
 		start := probe
-		for start > low && isSextet(s[start-1]) {
+		for start > low && IsSextet(s[start-1]) {
 			start--
 		}
 		end := blobEnd(s, probe+1, start)
 		if end-start >= minBlob {
-			return span{start, end}, true
+			return Span{start, end}, true
 		}
 		low = end + 1
 		probe = end + minBlob
 	}
-	return span{}, false
+	return Span{}, false
 }
 
 // blobEnd is where the run that began at start ends, its wrapped lines included:
@@ -58,21 +59,21 @@ func nextBlob(s string, i int) (span, bool) {
 func blobEnd(s string, i, start int) int {
 	width := 0
 	for line := start; ; {
-		for i < len(s) && isSextet(s[i]) {
+		for i < len(s) && IsSextet(s[i]) {
 			i++
 		}
 		if width == 0 {
 			width = i - line
 		}
 		next := nextWrapped(s, i)
-		if i-line != width || width < wrapped || next < 0 {
+		if i-line != width || width < MinWrapped || next < 0 {
 			return i
 		}
 		end := next
-		for end < len(s) && end-next <= width && isSextet(s[end]) {
+		for end < len(s) && end-next <= width && IsSextet(s[end]) {
 			end++
 		}
-		if end-next != width && (padded(s, end)-next)%4 != 0 {
+		if end-next != width && (Padded(s, end)-next)%4 != 0 {
 			return i
 		}
 		line, i = next, end
@@ -89,28 +90,28 @@ func nextWrapped(s string, i int) int {
 	}
 	for i++; i < len(s) && (s[i] == ' ' || s[i] == '\t'); i++ {
 	}
-	if i == len(s) || !isSextet(s[i]) {
+	if i == len(s) || !IsSextet(s[i]) {
 		return -1
 	}
 	return i
 }
 
-// decodeBlob appends what a run says as hexadecimal or base64 to out, up to
+// DecodeBlob appends what a run says as hexadecimal or base64 to out, up to
 // what is no text, and returns where in the run that begins.
-func decodeBlob(out []byte, run string) (plain []byte, start int) {
-	if plain = decodeHex(out, run); len(plain) >= minPlain {
+func DecodeBlob(out []byte, run string) (plain []byte, start int) {
+	if plain = decodeHex(out, run); len(plain) >= MinPlain {
 		return plain, 0
 	}
 	tried := 0
 	for start = 0; start < len(run)-minBlob+2 && tried < tries; start++ {
-		if start > 3 && alnum.has(run[start-1]) {
+		if start > 3 && alnum[run[start-1]] {
 			continue
 		}
 		tried++
 		if !textual(run[start:]) {
 			continue
 		}
-		if plain = decodeBase64(out, run[start:]); len(plain) >= minPlain {
+		if plain = decodeBase64(out, run[start:]); len(plain) >= MinPlain {
 			return plain, start
 		}
 	}
@@ -158,7 +159,7 @@ func decodeHex(out []byte, run string) []byte {
 	if len(run) > 2 && run[0] == '0' && lower(run[1]) == 'x' {
 		run = run[2:]
 	}
-	for i := 0; i+1 < len(run) && hexed.has(run[i]) && hexed.has(run[i+1]); i += 2 {
+	for i := 0; i+1 < len(run) && hexed[run[i]] && hexed[run[i+1]]; i += 2 {
 		b := nibble(run[i])<<4 | nibble(run[i+1])
 		if !isASCII(b) {
 			break
@@ -166,4 +167,12 @@ func decodeHex(out []byte, run string) []byte {
 		out = append(out, b)
 	}
 	return out
+}
+
+// Padded is where base64's padding after end ends.
+func Padded(s string, end int) int {
+	for n := 0; n < 2 && end < len(s) && s[end] == '='; n++ {
+		end++
+	}
+	return end
 }
