@@ -60,12 +60,7 @@ func inodeOf(path string) uint64 {
 
 // checked gives when all of a file was read last, where it looks as it did since.
 func checked(path string) (at time.Time, ok bool) {
-	value := make([]byte, maxStamp)
-	n, err := unix.Lgetxattr(path, checkedAttribute, value)
-	if err != nil {
-		return time.Time{}, false
-	}
-	when, looked, _ := strings.Cut(string(value[:n]), " ")
+	when, looked, _ := strings.Cut(noted(path), " ")
 	now, known := look(path)
 	seconds, err := strconv.ParseInt(when, 10, 64)
 	at = time.Unix(seconds, 0)
@@ -74,9 +69,26 @@ func checked(path string) (at time.Time, ok bool) {
 }
 
 // keepChecked notes that a file as it looks now is what was read, or what SQLite has
-// made of it since. Where the file system keeps no such notes, it is read each time.
+// made of it since. Where the file system keeps no such notes, it is read each time. A note that
+// is there already is left alone: some file systems, tmpfs among them, would hold the file for
+// changed, and whoever looks at it from outside would take it for one that something was done to.
 func keepChecked(path string, at time.Time) {
-	if looks, ok := look(path); ok {
-		_ = unix.Lsetxattr(path, checkedAttribute, []byte(strconv.FormatInt(at.Unix(), 10)+" "+looks), 0)
+	looks, ok := look(path)
+	if !ok {
+		return
 	}
+	note := strconv.FormatInt(at.Unix(), 10) + " " + looks
+	if noted(path) != note {
+		_ = unix.Lsetxattr(path, checkedAttribute, []byte(note), 0)
+	}
+}
+
+// noted is what a file says of when it was read; empty where it says nothing.
+func noted(path string) string {
+	value := make([]byte, maxStamp)
+	n, err := unix.Lgetxattr(path, checkedAttribute, value)
+	if err != nil {
+		return ""
+	}
+	return string(value[:n])
 }

@@ -383,3 +383,28 @@ func TestAFileIsReadWholeOnlyAfterItChanged(t *testing.T) {
 		t.Errorf("written to: have %v", err)
 	}
 }
+
+// P-09: whoever opens a file and changes nothing leaves it as it looks from outside, also where each
+// attribute that is set counts as a change, as on a tmpfs: that a memory rests is known as long as
+// it looks the same.
+func TestAFileThatNothingWasWrittenToLooksTheSame(t *testing.T) {
+	t.Parallel()
+	inMemory, err := os.MkdirTemp("/dev/shm", "notes")
+	if err != nil {
+		t.Skip("there is no tmpfs to write to: " + err.Error())
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(inMemory) }) // it goes with the machine
+	for name, dir := range map[string]string{"a disk": t.TempDir(), "a tmpfs": inMemory} {
+		at := filepath.Join(dir, "notes.sqlite")
+		use := func() unix.Timespec {
+			var looks unix.Stat_t
+			if err := errors.Join(open(t, at, format(2)).Close(), unix.Stat(at, &looks)); err != nil {
+				t.Fatal(err)
+			}
+			return looks.Ctim
+		}
+		if first, again := use(), use(); first != again {
+			t.Errorf("%s: changed at %v, and again at %v", name, first, again)
+		}
+	}
+}
