@@ -113,11 +113,11 @@ func (s *terminal) quits(keys string, wait func() result) result {
 const given = "\x1b[<1u"
 
 // U-10, F-114: over a program that draws, a question is an overlay with the host's word, in
-// terminals of both sizes; what was typed for the program, a paste and a report of the
+// terminals of any size, with a bell and in the title; what was typed for the program, a paste and a report of the
 // terminal are the program's; Ctrl-] and a choice answer; the program draws anew.
 func TestAQuestionIsAnOverlayOverAProgramThatDraws(t *testing.T) {
 	t.Parallel()
-	for name, size := range map[string][2]uint16{"80x24": {24, 80}, "200x60": {60, 200}} {
+	for name, size := range map[string][2]uint16{"80x24": {24, 80}, "200x60": {60, 200}, "no size": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := drawing(t, fullScreen)
@@ -134,8 +134,9 @@ func TestAQuestionIsAnOverlayOverAProgramThatDraws(t *testing.T) {
 			i.write("p/go", "")
 			screen.until("reminders.delete_reminder")
 			screen.until("press Ctrl-]")
-			if shown := screen.text.String(); strings.Count(shown, word) != 2 || !strings.Contains(shown, "\x1b[?1000l") {
-				t.Errorf("the overlay has not the word, or leaves the mouse on:\n%q", shown)
+			shown := screen.text.String()
+			if has(t, shown, "\a\x1b]2;nacre: a question waits", "\x1b[?1000l"); strings.Count(shown, word) != 2 { // at the start, and here
+				t.Errorf("the overlay has not the word:\n%q", shown)
 			}
 			isTold := func() bool {
 				screen.more()
@@ -159,7 +160,22 @@ func TestAQuestionIsAnOverlayOverAProgramThatDraws(t *testing.T) {
 				t.Errorf("the terminal was told: %t, want %t", !told, told)
 			}
 			i.nacre("audit", "show", "over", "--json").want(t, 0, "in the overlay")
+			i.nacre("logs", "over").want(t, 0, "reminders.delete_reminder", "waiting for you")
 		})
+	}
+}
+
+// U-10: on a terminal that obeys no sequences a question is a line, and nothing of nacre's is drawn.
+func TestOnADumbTerminalAQuestionIsALine(t *testing.T) {
+	t.Parallel()
+	i := drawing(t, `stty raw -echo; ipc delete_reminder '{"reminder_id":"R-1"}' >answer.txt 2>&1; echo "it is $TERM"`)
+	for _, as := range [][]string{{"TERM=dumb"}, {"-u", "TERM"}} {
+		screen, wait := i.attached(i.command("env", append(as, bin+"/nacre", "agent", "--project", "p", "mine")...), true)
+		screen.until("waiting for you")
+		i.nacre("approvals", "deny", i.question().ID).want(t, 0)
+		have := wait()
+		have.want(t, 0, "it is dumb")
+		hasNo(t, have.stdout, "\x1b", "show the word")
 	}
 }
 

@@ -214,13 +214,17 @@ func Alone(master *os.File) bool {
 const redrawTime = 100 * time.Millisecond
 
 // Redraw makes the program on a pseudo terminal draw anew: it is told of a size with one
-// row less, and then of the right one.
+// row less, or more where there are hardly any, and then of the right one.
 func Redraw(in, master *os.File) {
 	size, err := unix.IoctlGetWinsize(int(in.Fd()), unix.TIOCGWINSZ)
-	if err != nil || size.Row < 2 {
+	if err != nil {
 		return
 	}
-	size.Row--
+	if size.Row > 1 {
+		size.Row--
+	} else {
+		size.Row++
+	}
 	_ = unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, size) // as in copySize
 	<-time.After(redrawTime)
 	copySize(in, master)

@@ -71,7 +71,7 @@ func (t typed) isAttributes() bool {
 // returns it. Keys are not among it: they were meant for the shell, if for anybody. It is
 // called with mu held.
 func (v *Overlay) settle() (answers []byte) {
-	if v.o.Hear == nil || !v.modes.asked.any {
+	if v.o.Hear == nil || v.o.Dumb || !v.modes.asked.any {
 		return nil
 	}
 	v.print(lastAnswer)

@@ -73,7 +73,7 @@ type view struct {
 	pages, seen int
 }
 
-// OverlayOptions of an overlay. All but Suspends and Hear are required.
+// OverlayOptions of an overlay. All but Dumb, Suspends and Hear are required.
 type OverlayOptions struct {
 	Out io.Writer
 	// Word is the host's own, which no program inside knows.
@@ -86,6 +86,9 @@ type OverlayOptions struct {
 	// Draws tells whether the program reads keys rather than lines, as one that draws does.
 	Draws func() bool
 	Now   func() time.Time
+	// Dumb is a terminal that obeys no sequences: nothing of nacre's is written to it, and
+	// [Overlay.Ask] is not for it.
+	Dumb bool
 	// Suspends tells whether Ctrl-Z stops the job, as where the program has no shell to
 	// go back to. Nil means never.
 	Suspends func() bool
@@ -196,7 +199,11 @@ func (v *Overlay) Tell(sequence string) {
 }
 
 // print writes nacre's own. A terminal that is gone needs none.
-func (v *Overlay) print(s string) { _, _ = io.WriteString(v.o.Out, s) }
+func (v *Overlay) print(s string) {
+	if !v.o.Dumb {
+		_, _ = io.WriteString(v.o.Out, s)
+	}
+}
 
 // Type takes what a person typed. It returns what is the program's, and whether the job
 // is to stop.
@@ -396,7 +403,7 @@ func (v *Overlay) Close() {
 		return
 	}
 	v.flush()
-	v.print(string(v.tail))
+	_, _ = v.o.Out.Write(v.tail) // as in print
 	v.undo()
 	_ = v.settle() // nobody is there to hear it
 	v.modes = state{}

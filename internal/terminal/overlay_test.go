@@ -12,6 +12,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/terminal"
+	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
 const word = "dakomelu"
@@ -196,15 +197,21 @@ func TestWhatAProgramPrintsNeverMixesWithAQuestion(t *testing.T) {
 		t.Errorf("have %q", have)
 	}
 	s.ask(question("aaaa"))
-	flooded := make(chan struct{})
+	const piece, most = 32 << 10, 1 << 20
+	printed := make(chan int, 100)
 	go func() {
-		defer close(flooded)
-		for range 100 {
-			s.prints(strings.Repeat("x", 32<<10))
+		defer close(printed)
+		for n := range cap(printed) {
+			s.prints(strings.Repeat("x", piece))
+			printed <- n
 		}
 	}()
+	testwait.Until(t, "all that may wait", func() bool { return len(printed) >= most/piece })
+	if held := len(printed); held > most/piece {
+		t.Errorf("%d bytes wait behind a question", held*piece)
+	}
 	s.Settled("aaaa") // by somebody else
-	<-flooded
+	testwait.Until(t, "the end of the flood", func() bool { return len(printed) == cap(printed) })
 	shown := s.shown.String()
 	if strings.Contains(shown[:strings.Index(shown, word)], "\x1b[3\x18") || strings.Count(shown, "x") < 100*(32<<10) {
 		t.Error("output is lost, or a torn sequence is before the question")

@@ -59,9 +59,16 @@ func Detect(isTerminal bool, getenv func(string) string) Style {
 	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")) // the first that is set decides (POSIX)
 	utf8 := strings.Contains(strings.ToUpper(locale), "UTF-8") || strings.Contains(strings.ToUpper(locale), "UTF8")
 	return Style{
-		Colour:  isTerminal && getenv("NO_COLOR") == "" && getenv("TERM") != "" && getenv("TERM") != "dumb",
+		Colour:  isTerminal && getenv("NO_COLOR") == "" && !Dumb(getenv),
 		Unicode: utf8 || locale == "",
 	}
+}
+
+// Dumb tells a terminal that obeys no sequences, as an editor's own or a serial line: one that
+// says so, or says nothing of itself.
+func Dumb(getenv func(string) string) bool {
+	name := getenv("TERM")
+	return name == "" || name == "dumb"
 }
 
 // mark is what a mark looks like.

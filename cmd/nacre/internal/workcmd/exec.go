@@ -267,7 +267,7 @@ func (cmd execCommand) onStreams(ctx context.Context, rt *assembly.Runtime, e as
 		return assembly.ExecResult{}, err
 	}
 	e.Stdin, e.Stdout, e.Stderr = slave, slave, slave
-	e.Env = append(e.Env, "TERM="+cmp.Or(cmd.Getenv("TERM"), "xterm"))
+	e.Env = append(e.Env, "TERM="+cmp.Or(cmd.Getenv("TERM"), "dumb"))
 	var relayed chan error
 	face := screen.on(cmd.Env, master)
 	told := make(chan struct{}) // closed when nacre's first lines are on the terminal
