@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,20 +23,20 @@ func TestAConnectionWaitsForItsAnswer(t *testing.T) {
 	pins := fmt.Sprintf("[approval]\nhold = \"1m\"\n[egress.pin]\n\"a.example:80\" = %q\n\"a.example:443\" = %q\n",
 		plain.Listener.Addr(), secure.Listener.Addr())
 	for scheme, answer := range map[string]struct {
-		verb string
-		code int
-		want []string
+		verb, told string
+		code       int
+		want       []string
 	}{
-		"http":  {"approve", 0, []string{"it answered"}},
-		"https": {"approve", 0, []string{"it answered"}},
-		"http:": {"deny", 0, []string{"is denied (not_listed)", "it was not allowed"}},
+		"http":  {"approve", "approved, for 30 minutes", 0, []string{"it answered"}},
+		"https": {"approve", "approved, for 30 minutes", 0, []string{"it answered"}},
+		"http:": {"deny", "denied, and this host is not asked for again in this session", 0, []string{"is denied (not_listed)", "it was not allowed"}},
 	} {
 		t.Run(scheme+" "+answer.verb, func(t *testing.T) {
 			t.Parallel()
 			i := install(t)
 			i.config(pins)
 			r := i.begin("exec", "--session", "asks", "--", "curl", "-sk", strings.TrimSuffix(scheme, ":")+"://a.example/")
-			i.nacre("approvals", answer.verb, i.question().ID).want(t, 0)
+			i.nacre("approvals", answer.verb, i.question().ID).want(t, 0, answer.told) // U-12
 			finish(t, r).want(t, answer.code, answer.want...)
 			if denied := strings.Contains(i.records("asks"), `"reason":"not_listed"`); denied != (answer.verb == "deny") {
 				t.Errorf("refusals in the records: %t", denied)
@@ -71,6 +72,25 @@ func TestABurstIsOneQuestionAndFewRecords(t *testing.T) {
 	r = i.begin("exec", "--session", "calls", "--", "sh", "-c", `for n in $(seq 150); do ipc "none_$n" '{"a":1}'; done; true`)
 	finish(t, r).want(t, 0, "UNKNOWN_TOOL")
 	i.nacre("audit", "show", "calls").want(t, 0, "more calls were refused, and are not recorded one by one", "150 refused · 0 connections")
+}
+
+// U-11: who was refused because nobody answered in time is told who can, and an answer that comes
+// later serves the next try.
+func TestALateAnswerServesTheNextTry(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	i, up := install(t), newUpstream(t, "a.example")
+	i.config("[approval]\nhold = \"100ms\"\n" + up.pinned)
+	i.write("p/x", "")
+	r := i.begin("exec", "--project", "p", "--session", "asks", "--", "sh", "-c",
+		`for n in 1 2 3; do curl -s http://a.example/ >refused-$n & done; wait; touch refused; until curl -sf http://a.example/ >answered; do sleep 0.1; done`)
+	q := i.question()
+	eventually(t, "the refusals", func() bool { return isThere(filepath.Join(i.work, "p/refused")) })
+	for n := range 3 { // a burst: each is told
+		has(t, i.read(fmt.Sprintf("p/refused-%d", n+1)), "nobody answered within 100ms", "nacre approvals approve "+q.ID)
+	}
+	i.nacre("approvals", "approve", q.ID).want(t, 0)
+	finish(t, r).want(t, 0)
 }
 
 // U-05: bundles are named where hosts are, a wrong name is told the right ones, and what a

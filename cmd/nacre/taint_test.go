@@ -224,7 +224,7 @@ func TestARulingStandsForWhatItWasGiven(t *testing.T) {
 	once := i.question()
 	i.nacre("approvals", "approve", once.ID, "--times", "1").want(t, 0) // once: the same is asked again
 	timed := i.next(once)
-	i.nacre("approvals", "approve", timed.ID, "--for", "15m", "--times", "2").want(t, 0, "15m", "2 times in all") // the third passes (U-12)
+	i.nacre("approvals", "approve", timed.ID, "--for", "15m", "--times", "2").want(t, 0, "2 times in all within 15 minutes") // the third passes (U-12)
 	other := i.next(once, timed)
 	has(t, string(other.Arguments), `"to":"b"`)
 	i.nacre("approvals", "approve", other.ID, "--for", "15m", "--scope", "tool").want(t, 0) // and so does the fifth

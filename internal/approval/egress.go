@@ -74,7 +74,7 @@ func (r *renderer) egress(q nacre.Question) bool {
 	if strings.Contains(host.Host, "xn--") {
 		r.line("    look       this name is in another alphabet: it may look like a name that it is not")
 	}
-	r.line("    opens      this host and port alone, for %v or as long as you say, in this session only", EgressSpan)
+	r.line("    opens      this host and port alone, for %s or as long as you say, in this session only", long(EgressSpan))
 	r.reason(q)
 	r.expiry(q)
 	return true

@@ -89,7 +89,7 @@ func TestAProposalShowsWhatWouldOpen(t *testing.T) {
 	q := egressQuestion(t, "xn--pypl-epa.example")
 	q.ID, q.Group = "7d2q", "main"
 	have := approval.Render(q)
-	for _, part := range []string{"? 7d2q  main wants to reach", "xn--pypl-epa.example:443 (tls)", "30m0s", "this session only", "another alphabet", "the agent tried"} {
+	for _, part := range []string{"? 7d2q  main wants to reach", "xn--pypl-epa.example:443 (tls)", "for 30 minutes", "this session only", "another alphabet", "the agent tried"} {
 		if !strings.Contains(have, part) {
 			t.Errorf("no %q in\n%s", part, have)
 		}

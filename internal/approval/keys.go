@@ -54,11 +54,22 @@ type opening struct {
 	yes, word string // is how long a plain yes lasts, as a sentence and as a key says it
 }
 
+// told says what a ruling on it means. What was denied stays shut in its session.
+func (o opening) told(r nacre.Ruling) string {
+	switch {
+	case r.Verdict != nacre.Allow:
+		return "denied, and " + o.what + " is not asked for again in this session"
+	case r.For > 0:
+		return "approved, for " + long(r.For)
+	}
+	return "approved, " + o.yes
+}
+
 // openingOf is what a question asks to be opened, if it is no single call.
 func openingOf(q nacre.Question) (o opening, ok bool) {
 	switch q.Capability {
-	case Egress: // EgressSpan
-		return opening{"this host", "for 30 minutes", "30 min"}, true
+	case Egress:
+		return opening{"this host", "for " + long(EgressSpan), "30 min"}, true
 	case question.Mount:
 		return opening{"this folder", "until the session ends", "session"}, true
 	}

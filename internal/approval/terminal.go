@@ -175,7 +175,7 @@ func (t Terminal) answer(q nacre.Question, r nacre.Ruling) error {
 	case err != nil:
 		return t.say("denied: " + err.Error())
 	}
-	return t.say(Told(outcome, r))
+	return t.say(Told(q, outcome, r))
 }
 
 func (t Terminal) say(what string) error {
@@ -183,16 +183,19 @@ func (t Terminal) say(what string) error {
 	return err
 }
 
-// Told says in words what became of a press.
-func Told(o nacre.Pressed, r nacre.Ruling) string {
+// Told says in words what became of a press on a question.
+func Told(q nacre.Question, o nacre.Pressed, r nacre.Ruling) string {
 	if o.Open > 0 {
 		return fmt.Sprintf("approved in part: %d more person(s) have to approve", o.Open)
 	}
-	return Describe(r)
+	if opens, ok := openingOf(q); ok {
+		return opens.told(r)
+	}
+	return describe(r)
 }
 
-// Describe says a ruling in words.
-func Describe(r nacre.Ruling) string {
+// describe says a ruling on a call in words.
+func describe(r nacre.Ruling) string {
 	words := map[nacre.Verdict]string{nacre.Allow: "approved"}[r.Verdict]
 	if words == "" {
 		words = "denied"
@@ -208,9 +211,20 @@ func Describe(r nacre.Ruling) string {
 		like = "this tool with any arguments"
 	}
 	if r.Times > 0 {
-		return fmt.Sprintf("%s, and %s, %d times in all within %v", words, like, r.Times, r.For)
+		return fmt.Sprintf("%s, and %s, %d times in all within %s", words, like, r.Times, long(r.For))
 	}
-	return fmt.Sprintf("%s, and %s for %v", words, like, r.For)
+	return fmt.Sprintf("%s, and %s for %s", words, like, long(r.For))
+}
+
+// long is a time as a person says it.
+func long(d time.Duration) string {
+	switch {
+	case d > time.Hour && d%time.Hour == 0:
+		return fmt.Sprintf("%d hours", d/time.Hour)
+	case d > time.Minute && d%time.Minute == 0:
+		return fmt.Sprintf("%d minutes", d/time.Minute)
+	}
+	return d.String()
 }
 
 // maxAnswer is how many words an answer has.

@@ -133,19 +133,26 @@ func (p *Proposer) enter(rule string) (entry *proposal, told egress.Proposal, fu
 	return entry, egress.Proposal{}, false
 }
 
-// told is what the proxy is told; it is called with the proposer's lock held. How to answer
-// a question is not told any more once its end is being recorded.
+// told is what the proxy is told.
 func (p *Proposer) told(e *proposal) egress.Proposal {
-	told := egress.Proposal{Decided: e.decided}
-	if e.id == "" {
-		return told
+	return egress.Proposal{Decided: e.decided, How: func() string { return p.how(e) }}
+}
+
+// how is what answers a question while it waits. It is not told any more once its end is being
+// recorded.
+func (p *Proposer) how(e *proposal) string {
+	p.mu.Lock()
+	id := e.id
+	p.mu.Unlock()
+	if id == "" {
+		return ""
 	}
 	select {
-	case <-p.session.Approvals.Settled(e.id):
+	case <-p.session.Approvals.Settled(id):
+		return ""
 	default:
-		told.How = "nacre approvals approve " + e.id
+		return "nacre approvals approve " + id
 	}
-	return told
 }
 
 // ended tells an approval whose time is over: the host may be asked for again.

@@ -230,7 +230,7 @@ func TestARefusalTellsHowToApproveIt(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			proposed = append(proposed, d.Rule)
-			return egress.Proposal{How: "nacre approvals approve 7d2q"}
+			return egress.Proposal{How: func() string { return "nacre approvals approve 7d2q" }}
 		}},
 	})
 	_, text := get(t, socket, "http://a.example/")

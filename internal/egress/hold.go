@@ -16,9 +16,9 @@ const DefaultHeld = 64
 
 // Proposal is how a person is asked for what was refused. Its zero value asks nobody.
 type Proposal struct {
-	// How is what a person does to allow it, which the client is told; "" where
-	// nobody can any more.
-	How string
+	// How says what a person does to allow it, which the client is told; "" where
+	// nobody can any more. Nil says that nobody can.
+	How func() string
 	// Decided, where it is set, is closed once the question does not wait any more,
 	// and what was approved is let through.
 	Decided <-chan struct{}
@@ -52,7 +52,6 @@ func (c *client) admit(ctx context.Context, p *Proxy, d *denial, protocols ...na
 		return until, true
 	}
 	asked := p.asking.propose(*d)
-	d.proposal = asked.How
 	if asked.Decided != nil && p.asking.Hold > 0 {
 		if d.detail = c.wait(ctx, p, asked.Decided); d.detail == clientGone {
 			p.recordDenied(ctx, *d)
@@ -60,14 +59,12 @@ func (c *client) admit(ctx context.Context, p *Proxy, d *denial, protocols ...na
 		}
 		d.rule, until, d.reason = p.match(d.target, protocols...)
 		if d.reason == ReasonListed {
-			d.detail, d.proposal = "", ""
+			d.detail = ""
 			return until, true
 		}
-		select {
-		case <-asked.Decided:
-			d.proposal = "" // there is nothing to answer any more
-		default:
-		}
+	}
+	if asked.How != nil {
+		d.proposal = asked.How() // as of now: a question takes a moment to be asked, and may have been answered
 	}
 	p.recordDenied(ctx, *d)
 	d.plugin = p.opts.Plugin

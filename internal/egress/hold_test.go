@@ -29,7 +29,17 @@ func (a *person) propose(egress.Denial) egress.Proposal {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked++
-	return egress.Proposal{How: "nacre approvals approve 7d2q", Decided: a.decided}
+	return egress.Proposal{How: a.how, Decided: a.decided}
+}
+
+// how is what answers the question, once it is asked and until it is answered.
+func (a *person) how() string {
+	select {
+	case <-a.decided:
+		return ""
+	default:
+		return "nacre approvals approve 7d2q"
+	}
 }
 
 func (a *person) times() int {

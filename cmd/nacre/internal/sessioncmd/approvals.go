@@ -219,6 +219,6 @@ func (cmd approvalsCommand) answer(ctx context.Context, id string, ruling nacre.
 	if cmd.JSON {
 		return cmd.PrintJSON(map[string]any{"id": id, "verdict": ruling.Verdict, "for_seconds": int(ruling.For / time.Second), "scope": ruling.Scope, "times": ruling.Times, "by": outcome.By, "open": outcome.Open})
 	}
-	cmd.Printer(cmd.Stdout).Field("answered", "%s: %s", id, approval.Told(outcome, ruling))
+	cmd.Printer(cmd.Stdout).Field("answered", "%s: %s", id, approval.Told(q, outcome, ruling))
 	return nil
 }

@@ -23,9 +23,10 @@ const maxWaiting = 200
 // to tell waits for the end (U-10).
 type screen struct {
 	agent bool // an agent has it from its start to its end
-	// word is the host's own, made for this session; empty where there is no terminal.
+	// word is the host's own, made for this session; empty where there is no terminal that
+	// could show it over a program.
 	word    string
-	overlay *terminal.Overlay // nil where there is no terminal
+	overlay *terminal.Overlay // nil where there is no such terminal
 	notice  *terminal.Notice
 
 	mu       sync.Mutex
@@ -41,17 +42,21 @@ func (s *screen) is(env *command.Env) bool {
 	return !env.JSON && terminal.Is(env.Stdin) && terminal.Is(env.Stdout)
 }
 
-// on makes the overlay in front of the program on a pseudo terminal.
+// on makes the overlay in front of the program on a pseudo terminal. On a terminal that obeys no
+// sequences it shows no questions: those are lines, which `nacre approvals` answers.
 func (s *screen) on(env *command.Env, master *os.File) *terminal.Overlay {
-	s.word = terminal.Word(func(b []byte) { _, _ = rand.Read(b) }) // never fails
+	dumb := terminal.Dumb(env.Getenv)
+	if !dumb {
+		s.word = terminal.Word(func(b []byte) { _, _ = rand.Read(b) }) // never fails
+	}
 	overlay := terminal.NewOverlay(terminal.OverlayOptions{
-		Out: env.Out(env.Stdout), Word: s.word, Style: terminal.Detect(true, env.Getenv),
+		Out: env.Out(env.Stdout), Word: s.word, Style: terminal.Detect(true, env.Getenv), Dumb: dumb,
 		Size:   func() (columns, rows int) { return sandbox.Size(env.Stdin) },
 		Redraw: func() { sandbox.Redraw(env.Stdin, master) },
 		Draws:  func() bool { return sandbox.Draws(master) }, Now: time.Now, Suspends: func() bool { return s.agent || sandbox.Alone(master) },
 		Hear: func() []byte { return sandbox.Hear(env.Stdin) },
 	})
-	if s.is(env) {
+	if s.is(env) && !dumb {
 		s.overlay = overlay
 	}
 	return overlay
@@ -120,7 +125,7 @@ func (s *screen) ask(q nacre.Question, answer func(nacre.Ruling) (nacre.Pressed,
 		s.overlay.Ask(q, func(r nacre.Ruling) {
 			r.By = command.Operator() + " in the overlay"
 			pressed, err := answer(r)
-			outcome := approval.Told(pressed, r)
+			outcome := approval.Told(q, pressed, r)
 			if err != nil {
 				outcome = "not answered: " + err.Error()
 			}
