@@ -161,7 +161,7 @@ func TestAnAgentCannotReplaceThePrograms(t *testing.T) {
 	}
 }
 
-// F-09, F-12, F-15, F-16: what ended a command is said, as is where it may write, and a
+// F-09, F-12, F-15, F-16, U-14: what ended a command is said, as is where it may write, and a
 // compiler whose settings lie below /etc runs.
 func TestWhatExecSaysOfTheMachine(t *testing.T) {
 	t.Parallel()
@@ -187,6 +187,21 @@ func TestWhatExecSaysOfTheMachine(t *testing.T) {
 		i := install(t)
 		i.write("p/A.java", "class A { public static void main(String[] a) { System.out.println(\"compiled\"); } }\n")
 		i.nacre("exec", "-q", "--project", "p", "--", "sh", "-c", "javac -d /tmp A.java && java -cp /tmp A").want(t, 0, "compiled")
+	})
+	t.Run("a folder that the user may not write to", func(t *testing.T) {
+		t.Parallel()
+		if os.Geteuid() == 0 {
+			t.Skip("root may write everything")
+		}
+		i := install(t)
+		i.write("p/open.txt", "before\n")
+		check(t, os.Chmod(filepath.Join(i.work, "p"), 0o555))
+		t.Cleanup(func() { check(t, os.Chmod(filepath.Join(i.work, "p"), 0o755)) })
+		i.nacre("exec", "--project", "p", "--", "sh", "-c", "echo after >open.txt; ! touch new").
+			want(t, 0, "may write  /workspace (as far as file modes allow: not the folder itself)    may reach")
+		if have := i.read("p/open.txt"); have != "after\n" {
+			t.Errorf("have %q", have)
+		}
 	})
 	t.Run("another file system", func(t *testing.T) {
 		t.Parallel()

@@ -320,14 +320,9 @@ func Writable(all []nacre.Mount) []string {
 		if m.Kind != nacre.BindReadWrite {
 			continue
 		}
-		var here []string
-		if !isReadOnly(m.Source) {
-			here = append(here, m.Target)
-		}
+		here := writable(m.Source, m.Target)
 		for _, at := range table.at(m.Source)[1:] {
-			if !isReadOnly(filepath.Join(m.Source, at.rel)) {
-				here = append(here, m.Target+"/"+at.rel+" (another file system)")
-			}
+			here = append(here, writable(filepath.Join(m.Source, at.rel), m.Target+"/"+at.rel+" (another file system)")...)
 		}
 		slices.Sort(here)
 		places = append(places, slices.Compact(here)...)
@@ -335,6 +330,15 @@ func Writable(all []nacre.Mount) []string {
 	return places
 }
 
-// isReadOnly tells what lies on a file system that nobody can write to. What only the user
-// cannot write to may hold files that they can.
-func isReadOnly(path string) bool { return errors.Is(unix.Access(path, unix.W_OK), unix.EROFS) }
+// writable is how a place is called that may be written to, nothing where it lies on a file system that
+// nobody can write to. What the user alone may not write to may hold files that they may.
+func writable(path, called string) []string {
+	switch err := unix.Access(path, unix.W_OK); {
+	case errors.Is(err, unix.EROFS):
+		return nil
+	case errors.Is(err, unix.EACCES):
+		return []string{called + " (as far as file modes allow: not the folder itself)"}
+	default:
+		return []string{called}
+	}
+}
