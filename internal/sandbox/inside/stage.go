@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -82,13 +83,22 @@ func (s *stage) release() error {
 // maxShebang is how much of a script the kernel reads to find its interpreter, in bytes.
 const maxShebang = 256
 
-// missing says which file the kernel did not find, where the program itself is there.
+// missing says which file the kernel did not find, where the program itself is there, and what the
+// program is where the kernel takes it for none.
 func (s *stage) missing(err error) error {
-	if !errors.Is(err, unix.ENOENT) {
+	switch {
+	case errors.Is(err, unix.ENOEXEC):
+		return fmt.Errorf("it is no program of this machine, and no script that names its interpreter behind a #! in its first line: %w", err)
+	case errors.Is(err, unix.ELOOP):
+		return fmt.Errorf("it leads to no program: it is a link to itself, or a script whose interpreter is a script again, and so on: %w", err)
+	case !errors.Is(err, unix.ENOENT):
 		return err
 	}
 	script, opened := os.OpenFile(s.file, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if opened != nil {
+	switch {
+	case errors.Is(opened, fs.ErrNotExist):
+		return fmt.Errorf("it is not there inside: of your files only the project is, and a command that your PATH finds by its name: %w", err)
+	case opened != nil:
 		return err
 	}
 	defer func() { _ = script.Close() }() // it was only read
