@@ -78,3 +78,23 @@ say with room; "$2" exec -q -- ipc list_reminders '{"list":"Work"}'; echo "exit 
 		}
 	}
 }
+
+// U-14: what could not be written is not taken for written: neither what a sealed command prints nor
+// what nacre lists ends as if all was well.
+func TestOutputOnAFullDiskIsNotLostInSilence(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.nacre("exec", "-q", "--", "true").want(t, 0)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	check(t, err)
+	defer func() { check(t, full.Close()) }()
+	for _, args := range [][]string{{"exec", "-q", "--", "echo", "hello"}, {"sessions", "list"}, {"sessions", "list", "--json"}, {"exec", "--help"}} {
+		var said strings.Builder
+		command := i.command(bin+"/nacre", args...)
+		command.Stdout, command.Stderr = full, &said
+		code := exitCode(command.Run())
+		if has(t, said.String(), "no space left on device"); code != 1 {
+			t.Errorf("%q: exit %d, want 1", args, code)
+		}
+	}
+}

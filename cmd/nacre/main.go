@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -53,6 +54,7 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 	env := &command.Env{
 		Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: os.Getenv, Version: version,
 		Interrupted: func() bool { return ctx.Err() != nil }, Classify: classify,
+		Unwritten: new(atomic.Pointer[error]),
 	}
 	env.ToldToEnd(ctx.Done())
 	root := nacre{env}.command(args[1:])
@@ -61,6 +63,9 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 	root.SetOut(env.Words(stdout))
 	root.SetErr(env.Words(stderr))
 	err := root.ExecuteContext(ctx)
+	if lost := env.Unwritten.Load(); err == nil && lost != nil {
+		err = *lost
+	}
 	if err == nil {
 		return command.ExitOK
 	}

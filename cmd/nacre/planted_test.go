@@ -70,6 +70,45 @@ func TestWhatWasPlantedIsNamedHoweverTheCommandEnds(t *testing.T) {
 	}
 }
 
+// U-14: what an agent planted is named however it ends, that of one which was killed by the next
+// command; and so is what a command planted that ran out of memory.
+func TestWhatAnAgentPlantedIsNamedHoweverItEnds(t *testing.T) {
+	t.Parallel()
+	const named = ".envrc is new or changed: direnv runs what it says"
+	for name, c := range map[string]struct {
+		end  func(*testing.T, *installation, *running)
+		code int
+	}{
+		"stopped":    {func(t *testing.T, i *installation, _ *running) { i.nacre("sessions", "stop", "planter").want(t, 0) }, 130},
+		"terminated": {func(t *testing.T, _ *installation, r *running) { check(t, r.Process.Signal(syscall.SIGTERM)) }, 130},
+		"killed":     {func(t *testing.T, _ *installation, r *running) { check(t, r.Process.Kill()) }, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i, _ := ownAgent(t, plants)
+			r := i.begin("agent", "-q", "--session", "planter", "--project", "p", "mine")
+			i.planted(t)
+			c.end(t, i, r)
+			have := finish(t, r)
+			if c.code < 0 {
+				i.nacre("exec", "-q", "--", "true").want(t, 0, named, "since session planter began, which was killed")
+				return
+			}
+			have.want(t, c.code, named)
+		})
+	}
+	t.Run("out of memory", func(t *testing.T) {
+		t.Parallel()
+		i := install(t)
+		i.write("p/a", "a\n")
+		i.config("[limits]\nmemory_mib = 64\n")
+		have := i.nacre("exec", "-q", "--project", "p", "--", "sh", "-c", "echo x >.envrc; exec tail -c 20G /dev/zero")
+		if has(t, have.stderr, named); have.code == 0 {
+			t.Error("it had all the memory that it wanted")
+		}
+	})
+}
+
 // recordsPlanted wants a record of what a session planted in the audit, and no chain broken.
 func (i *installation) recordsPlanted(t *testing.T, session string) {
 	t.Helper()

@@ -256,7 +256,7 @@ func (o opened) run(ctx context.Context, p nacre.Posture, argv, widened []string
 	g.Meter.Finish(!exit.TimedOut && !exit.Killed)
 	result.ExitCode, result.TimedOut, result.Limit, result.Memory = exit.Code, exit.TimedOut, g.Close(), exit.Memory(p.Limits.Memory)
 	o.NoteLimit(ctx, result.Limit)
-	return exit, true, errors.Join(err, told)
+	return exit, true, errors.Join(err, told, g.Meter.Unwritten())
 }
 
 // StepGit names the notice of what git cannot do inside.

@@ -35,6 +35,7 @@ type Meter struct {
 	relays sync.WaitGroup
 	stop   [2]*os.File // readable once the relays have to end
 	pipes  []*os.File
+	full   atomic.Pointer[error] // what a disk took no more for
 }
 
 // NewMeter counts up to limit bytes. over is called at most once, from any goroutine.
@@ -49,6 +50,25 @@ func (m *Meter) count(n int64) error {
 	}
 	m.once.Do(m.over)
 	return errOutput
+}
+
+// Unwritten is why not all that was printed is in the files that were asked for: their disk took no
+// more of it. It is nil where only a reader is gone, and complete once Finish has returned.
+func (m *Meter) Unwritten() error {
+	why := m.full.Load()
+	if why == nil {
+		return nil
+	}
+	return fmt.Errorf("not all that the command printed could be written: %w", *why)
+}
+
+// refused notes what ended a relay.
+func (m *Meter) refused(err error) {
+	for _, full := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG} {
+		if errors.Is(err, full) {
+			m.full.Store(&full)
+		}
+	}
 }
 
 // Reader counts what is read through it. Beyond the limit it is at its end.
@@ -190,6 +210,7 @@ func (r *relay) run() {
 	for r.wait(unix.PollFd{Fd: int32(r.from), Events: unix.POLLIN}, unix.PollFd{Fd: int32(r.to)}) {
 		n, err := r.move()
 		if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) || n == 0 && err == nil {
+			r.meter.refused(err)
 			return
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"sync/atomic"
 
 	"github.com/nacre-dev/nacre/internal/terminal"
 )
@@ -29,6 +30,10 @@ type Env struct {
 	Classify func(error) (code int, known bool)
 	// JSON is whether --json was given. It is set once the command line is read.
 	JSON bool
+
+	// Unwritten keeps why standard output did not take all that was written there for people, as where
+	// it is a file on a full disk. Nil keeps nothing.
+	Unwritten *atomic.Pointer[error]
 
 	ending *terminal.Ending // nil bounds nothing
 }
@@ -58,10 +63,28 @@ func (e *Env) Words(stream *os.File) io.Writer {
 
 // Out is stream as it is written to; see [Env.ToldToEnd].
 func (e *Env) Out(stream *os.File) io.Writer {
-	if !terminal.Is(stream) {
-		return stream
+	switch {
+	case terminal.Is(stream):
+		return e.ending.Writer(stream)
+	case stream == e.Stdout && e.Unwritten != nil:
+		return kept{stream, e.Unwritten}
 	}
-	return e.ending.Writer(stream)
+	return stream
+}
+
+// kept keeps the first error of a stream.
+type kept struct {
+	io.Writer
+	first *atomic.Pointer[error]
+}
+
+// Write implements [io.Writer].
+func (k kept) Write(p []byte) (int, error) {
+	n, err := k.Writer.Write(p)
+	if err != nil {
+		k.first.CompareAndSwap(nil, &err)
+	}
+	return n, err
 }
 
 // PrintJSON writes one object or array on a line of its own, to standard output.
