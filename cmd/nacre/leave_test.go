@@ -16,7 +16,7 @@ const lastQuestion = "\x1b[c"
 func TestNothingIsLeftOfATerminalsAnswers(t *testing.T) {
 	t.Parallel()
 	i, _ := ownAgent(t, `stty raw -echo; printf 'drawn\033[6n\033]11;?\033\\'; [ -e go ] || sleep 1000`)
-	shell := i.command("bash", "--norc", "-c", `set -m; "$0" agent -q --project p mine; echo "stopped-$?"; read -r line; echo "line-$line"; job=$(jobs -p); kill %%; until wait "$job"; code=$?; [ $code != 148 ]; do sleep 0.1; done; echo "killed-$code"
+	shell := i.command("bash", "--norc", "-c", `set -m; "$0" agent -q --project p mine; echo "stopped-$?"; read -r line; echo "line-$line"; job=$(jobs -p); kill %%; wait -f "$job"; echo "killed-$?"
 touch p/go; "$0" agent -q --project p mine; echo "end-$?"; read -r line; echo "line-$line"`, bin+"/nacre")
 	screen, wait := i.attached(shell, true)
 	screen.until("drawn\x1b[6n\x1b]11;?\x1b\\")
