@@ -491,3 +491,63 @@ func TestCommitsWaitForARepositoryThatCannotBeWritten(t *testing.T) {
 	i.nacre("exec", "--project", "p", "--session", "three", "--", "true").want(t, 0, "nacre/one", "nacre/two")
 	has(t, i.git("log", "--format=%s", "nacre/one", "nacre/two"), "commit one", "commit two")
 }
+
+// U-04: commits wait, too, where another program has locked what they would change. Those of a
+// session that comes meanwhile replace none.
+func TestCommitsWaitForARepositoryThatIsLocked(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	locks := []string{i.write("p/.git/refs/heads/nacre/one.lock", ""), i.write("p/.git/refs/heads/nacre/two.lock", "")}
+	for _, session := range []string{"one", "two"} {
+		i.nacre("exec", "--project", "p", "--session", session, "--", "git", "commit", "-q", "--allow-empty", "-m", "commit "+session).
+			want(t, 0, "the commits of session one wait: ", session+".lock': File exists; once that is put right")
+	}
+	for _, lock := range locks {
+		check(t, os.Remove(lock))
+	}
+	i.nacre("exec", "--project", "p", "--", "true").want(t, 0, "nacre/one", "nacre/two")
+	has(t, i.git("log", "--format=%s", "nacre/one", "nacre/two"), "commit one", "commit two")
+	i.nothingLeft(t)
+}
+
+// U-04: commits that were made in a work tree which went meanwhile are taken once it is there again.
+func TestCommitsWaitForAWorkTreeThatWent(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	side := filepath.Join(i.work, "side")
+	i.git("worktree", "add", "-q", side, "-b", "side")
+	r := i.begin("exec", "--project", side, "--session", "work", "--", "sh", "-c", "git commit -q --allow-empty -m made; touch ready; while test -e ready; do sleep 0.02; done")
+	eventually(t, "the commit", func() bool { return isThere(filepath.Join(side, "ready")) })
+	i.git("worktree", "remove", "--force", side)
+	have := finish(t, r)
+	have.want(t, have.code, "the commits of session work wait: ", side+": no such file or directory; once that is put right")
+	i.git("worktree", "add", "-q", side, "side")
+	i.nacre("exec", "--project", side, "--", "true").want(t, 0, "nacre/work")
+	has(t, i.git("log", "--format=%s", "nacre/work"), "made")
+	i.nothingLeft(t)
+}
+
+// U-04: a session whose name was used before has its commits on branches of its own, where one has the
+// name of the folder that others are in.
+func TestBranchesOfASessionStandInNoOthersWay(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	one := func(n string) string { return "git commit -q --allow-empty -m " + n }
+	two := func(n string) string {
+		return one(n) + "; git switch -q -c side HEAD~1; " + one(n+"-side") + "; git switch -q main"
+	}
+	for _, c := range []struct{ session, script, want string }{
+		{"a", one("a1"), "nacre/a"}, {"a", two("a2"), "nacre-a/side"},
+		{"b", two("b1"), "nacre/b/side"}, {"b", one("b2"), "nacre/b.2"},
+	} {
+		i.nacre("exec", "--project", "p", "--session", c.session, "--", "sh", "-ec", c.script).want(t, 0, "kept as "+c.want)
+	}
+	has(t, i.git("log", "--format=%s", "--all"), "a1", "a2", "a2-side", "b1", "b1-side", "b2")
+	i.nothingLeft(t)
+}

@@ -93,7 +93,7 @@ func pack(ctx context.Context, s *basis.Basis, place repo.Place, work string, kn
 	}
 	process, err := s.Start(ctx, sandbox.Command{Posture: p, Argv: []string{"/bin/sh", "-c", packScript}, Stdin: null, Stdout: write, Stderr: complaint})
 	if err = errors.Join(err, write.Close()); err != nil {
-		return nil, "", errors.Join(err, read.Close())
+		return nil, "", hostError{errors.Join(err, read.Close())}
 	}
 	tips, file, err = receive(read, work, known, l)
 	if err != nil {

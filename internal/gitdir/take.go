@@ -110,6 +110,7 @@ func (d *Dir) Take(ctx context.Context, s *basis.Basis, how Landing, l Limits) (
 	if err != nil {
 		return taken, err
 	}
+	again := false
 	for _, work := range works {
 		one := how
 		if work == d.work && !d.changed() {
@@ -121,11 +122,13 @@ func (d *Dir) Take(ctx context.Context, s *basis.Basis, how Landing, l Limits) (
 		}
 		if failed := d.takeFrom(ctx, s, work, one, l, &taken); failed != nil {
 			if ctx.Err() != nil || s.Context().Err() != nil {
-				continue // the next session has another try
+				again = true // the next session has another try
+				continue
 			}
-			if shut := d.full(failed); shut != nil { // and so it has where the operator can put it right
+			if shut := d.waits(failed); shut != nil { // and so it has where the operator can put it right
 				taken.Notes = append(taken.Notes, fmt.Sprintf("the commits of session %s wait: %v; once that is put right, the next session in this project takes them",
 					strings.TrimPrefix(filepath.Base(work), "work-"), shut))
+				again = true
 				continue
 			}
 			kept := filepath.Join(d.room, "refused")
@@ -136,18 +139,35 @@ func (d *Dir) Take(ctx context.Context, s *basis.Basis, how Landing, l Limits) (
 		}
 		err = errors.Join(err, registry.Discard(work))
 	}
+	if again { // a landing that is half-done is noted there
+		return taken, err
+	}
 	return taken, errors.Join(err, registry.Discard(d.hosts()))
 }
 
-// full says why the host's repository had no room for what failed to be taken: it cannot be
-// written, or its disk is full. It is nil where the commits themselves are what is wrong.
-func (d *Dir) full(failed error) error {
+// hostError is what the host's repository did not do: the commits may well be right.
+type hostError struct{ error }
+
+func (e hostError) Unwrap() error { return e.error }
+
+// waits says why the host's repository could not take what failed to be taken: it cannot be
+// written, its disk is full, it is gone, or another program has locked it. It is nil where the
+// commits themselves are what is wrong.
+func (d *Dir) waits(failed error) error {
 	for _, why := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		if errors.Is(failed, why) {
 			return fmt.Errorf("%s cannot be written (%w)", d.place.CommonDir, why)
 		}
 	}
-	return d.place.Writable()
+	if shut := d.place.Writable(); shut != nil {
+		return shut
+	}
+	var host hostError
+	if !errors.As(failed, &host) {
+		return nil
+	}
+	why, _, _ := strings.Cut(host.Error(), "\n") // git says more
+	return errors.New(strings.TrimSuffix(why, "."))
 }
 
 // disarm takes out of a git directory what git obeys there: a person may look into it.
@@ -213,11 +233,11 @@ func (d *Dir) takeFrom(ctx context.Context, s *basis.Basis, work string, how Lan
 		return err
 	}
 	project, err := repo.Open(ctx, d.place.Top, repo.Options{StateDir: d.hosts(), Base: m.Base, Now: s.Inst.Options.Now})
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = project.Recover(ctx)
 	}
-	if _, err := project.Recover(ctx); err != nil {
-		return err
+	if err != nil {
+		return hostError{err}
 	}
 	if len(fresh) > 0 {
 		err = d.land(ctx, s, landing{project: project, meta: m, how: how, fresh: fresh, known: known, file: file, git: filepath.Join(work, "git"), below: d.below, limits: l}, taken)
@@ -409,10 +429,10 @@ func (l landing) branch(ctx context.Context, s *basis.Basis, t tip, b *Branch) e
 			side += "/" + t.name
 		}
 		if b.On, err = repo.Keep(ctx, l.project, r, side); err != nil {
-			return err
+			return hostError{err}
 		}
 	default:
-		return err
+		return hostError{err}
 	}
 	return l.done(ctx, s, t, b)
 }

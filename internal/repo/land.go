@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -197,10 +198,7 @@ func (p *landing) swap(ctx context.Context, i Intent) error {
 		return fmt.Errorf("move %s: %w", i.Ref, err)
 	}
 	ctx = context.WithoutCancel(ctx)
-	old := string(i.Old)
-	if old == "" {
-		old = strings.Repeat("0", len(i.New))
-	}
+	old := cmp.Or(string(i.Old), strings.Repeat("0", len(i.New)))
 	c := p.theirs("update-ref", "--no-deref", "-m", "nacre: session "+string(i.Session), i.Ref, string(i.New), old)
 	c.Env = identity("COMMITTER", hostName, hostEmail, p.now())
 	_, err := p.git.Run(ctx, c)
@@ -250,7 +248,7 @@ type sideResult int
 
 const (
 	sideTaken sideResult = iota
-	// sideBlocked is a branch named like the directory, such as "nacre".
+	// sideBlocked is a branch named like a directory of its name, such as "nacre".
 	sideBlocked
 	sideMade
 )
@@ -266,8 +264,13 @@ func (p *landing) sideBranch(ctx context.Context, r LandRequest, branch string) 
 	case have != "":
 		return sideTaken, nil
 	}
-	if blocked, err := p.readRef(ctx, "refs/heads/nacre"); err != nil || blocked != "" && strings.Contains(branch, "/") {
-		return sideBlocked, err
+	for _, parent := range parents(branch) {
+		if above, err := p.readRef(ctx, "refs/heads/"+parent); err != nil || above != "" {
+			return sideBlocked, err
+		}
+	}
+	if below, err := p.program.Line(ctx, p.theirs("for-each-ref", "--count=1", ref+"/")); err != nil || below != "" {
+		return sideTaken, err
 	}
 	if err := p.plainGitDir(branch); err != nil {
 		return sideTaken, err

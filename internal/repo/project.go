@@ -177,7 +177,7 @@ func (p *Project) Head(ctx context.Context, branch string) (Commit, error) {
 	}
 	c, err := p.readRef(ctx, "refs/heads/"+branch)
 	if err == nil && c == "" {
-		err = fmt.Errorf("branch %q does not exist", branch)
+		err = fmt.Errorf("branch %q does not exist: make it again, or let `nacre sessions branch SESSION` put the work on a branch of its own", branch)
 	}
 	return c, err
 }
