@@ -408,6 +408,12 @@ func WebAddress(r *Runtime) (port uint16, hosts []string) {
 	return r.inst.Config.Web.Port, r.inst.Config.Web.Hosts
 }
 
+// ClaimPort says, until ctx ends, that nacre listens on a port of this machine, which no
+// session reaches then.
+func ClaimPort(ctx context.Context, r *Runtime, port uint16) error {
+	return r.inst.Registry.Paths().ClaimPort(ctx, port)
+}
+
 // StopFor tells a live session to end what runs in it, for the person behind an identity.
 func StopFor(ctx context.Context, r *Runtime, id nacre.SessionID, identity string) error {
 	return cockpit.Stop(ctx, r.inst, id, person.Identity(identity))

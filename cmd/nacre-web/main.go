@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -63,7 +64,7 @@ func serve(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	port, hosts := assembly.WebAddress(rt)
-	here, err := listen(ctx, port)
+	here, err := listen(ctx, port, func(port uint16) error { return assembly.ClaimPort(ctx, rt, port) })
 	if err != nil {
 		return err
 	}
@@ -95,14 +96,28 @@ type address struct {
 	local string
 }
 
-func listen(ctx context.Context, port uint16) (address, error) {
+// listen claims the port, so that no session reaches it (U-06). One that the kernel chooses is
+// claimed before anything is accepted there.
+func listen(ctx context.Context, port uint16, claim func(port uint16) error) (address, error) {
+	if port != 0 {
+		if err := claim(port); err != nil {
+			return address{}, err
+		}
+	}
 	var with net.ListenConfig
-	four, err := with.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	four, err := with.Listen(ctx, "tcp4", netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port).String())
 	if err != nil {
 		return address{}, err
 	}
-	a := address{host: four.Addr().String(), listeners: []net.Listener{four}}
-	_, bound, _ := net.SplitHostPort(a.host) // an address of a listener has a port
+	at, err := netip.ParseAddrPort(four.Addr().String())
+	if err == nil && port == 0 {
+		err = claim(at.Port())
+	}
+	if err != nil {
+		return address{}, errors.Join(err, four.Close())
+	}
+	a := address{host: at.String(), listeners: []net.Listener{four}}
+	bound := strconv.Itoa(int(at.Port()))
 	six, err := with.Listen(ctx, "tcp6", net.JoinHostPort("::1", bound))
 	if err == nil {
 		a.listeners = append(a.listeners, six)

@@ -154,6 +154,21 @@ func machineAddresses(t *testing.T) []string {
 	return list
 }
 
+// takenBelow listens on a port of five digits that is less, until the test ends.
+func takenBelow(t *testing.T, most int) int {
+	t.Helper()
+	for port := most - 1; ; port-- {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			t.Cleanup(func() { _ = l.Close() })
+			return port
+		}
+		if port < 10000 {
+			t.Fatal(err)
+		}
+	}
+}
+
 // U-06: a port that is taken, and one that is no port, are refused before anything runs.
 func TestAPortThatCannotBePublishedIsRefused(t *testing.T) {
 	t.Parallel()
@@ -166,6 +181,7 @@ func TestAPortThatCannotBePublishedIsRefused(t *testing.T) {
 	i := install(t)
 	for word, want := range map[string]string{
 		strconv.Itoa(port):                   "is taken by another program: name a free one",
+		strconv.Itoa(takenBelow(t, 20000)):   "such as --publish 2",
 		"0.0.0.0:3000":                       "write PORT, PORT:INSIDE or auto",
 		fmt.Sprintf("%d:3128", freePort(t)):  "port 3128 inside is nacre's own",
 		fmt.Sprintf("%d:70000", freePort(t)): "write PORT, PORT:INSIDE or auto",

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -123,6 +124,31 @@ func TestAServiceThatIsNotNamedIsAskedFor(t *testing.T) {
 			i.nacre("audit", "verify").want(t, 0)
 		})
 	}
+}
+
+// isNacresOwn holds a page of nacre's on this machine to be reached by no session.
+func (i *installation) isNacresOwn(page string) {
+	i.t.Helper()
+	at, err := url.Parse(page)
+	check(i.t, err)
+	i.nacre("exec", "--reach", "localhost:"+at.Port(), "--", "true").want(i.t, 125, "nacre itself listens on port "+at.Port())
+}
+
+// U-06: no session reaches the web page.
+func TestNoSessionReachesTheWebPage(t *testing.T) {
+	t.Parallel()
+	i := calling(t)
+	i.isNacresOwn(i.pageLink())
+	port := freePort(t)
+	i.config(fmt.Sprintf("[web]\nport = %d\n", port))
+	i.write("p/wait.sh", `touch ready; until test -e go; do sleep 0.02; done; python3 call.py "$1" 127.0.0.1`)
+	before := i.begin("exec", "--project", "p", "--session", "before", "--reach", fmt.Sprintf("localhost:%d", port), "--",
+		"sh", "/workspace/wait.sh", strconv.Itoa(port))
+	eventually(t, "the session that comes first", func() bool { return isThere(filepath.Join(i.work, "p/ready")) })
+	i.isNacresOwn(i.pageLink())
+	i.write("p/go", "")
+	finish(t, before)
+	has(t, i.records("before"), `"reason":"not_reached"`)
 }
 
 // U-06: no session reaches what nacre itself listens on, such as a port that another

@@ -191,6 +191,7 @@ func (i *installation) signsIn(web *httptest.Server) result {
 		_, page, _ = strings.Cut(lines.Text(), "sign in here: ")
 	}
 	if page != "" {
+		i.isNacresOwn(backFrom(page))
 		browser := http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: web.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs},
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -209,6 +210,12 @@ func (i *installation) signsIn(web *httptest.Server) result {
 		said.WriteString(lines.Text() + "\n")
 	}
 	return result{exitCode(command.Wait()), out.String(), said.String()}
+}
+
+// backFrom is the page of this machine that a sign-in comes back to.
+func backFrom(page string) string {
+	at, _ := url.Parse(page) // an empty one is no page either
+	return at.Query().Get("redirect_uri")
 }
 
 // M-36: a person signs in at an MCP server once; its plugin is given tokens that are

@@ -60,7 +60,7 @@ func signInStore(inst *installation.Installation, name string) (oauth.Store, err
 	}
 	return oauth.Store{
 		Path: filepath.Join(inst.Registry.Paths().Config, config.CredentialsDir, name+lease.SignInSuffix), Now: inst.Options.Now,
-		Client: &http.Client{Transport: transport, Timeout: 30 * time.Second},
+		Client: &http.Client{Transport: transport, Timeout: 30 * time.Second}, Claim: inst.Registry.Paths().ClaimPort,
 	}, nil
 }
 

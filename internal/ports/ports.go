@@ -169,7 +169,11 @@ func (p *Published) bind(publication Publication) error {
 func refused(port uint16, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("port %d of this machine is taken by another program: name a free one, such as --publish %d:%d", port, port%10000+10000, port)
+		other := port%10000 + 10000
+		if other == port {
+			other += 10000
+		}
+		return fmt.Errorf("port %d of this machine is taken by another program: name a free one, such as --publish %d:%d", port, other, port)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("port %d of this machine is for root alone: name one from 1024 on, such as --publish %d:%d", port, port+8000, port)
 	}

@@ -85,6 +85,9 @@ type Store struct {
 	// Wait waits between two questions to a server, or until ctx ends; nil means by the system's
 	// clock.
 	Wait func(ctx context.Context, d time.Duration) error
+	// Claim says, until ctx ends, that nacre listens on a port of this machine; nil says it to
+	// nobody.
+	Claim func(ctx context.Context, port uint16) error
 }
 
 func (s Store) now() time.Time {

@@ -43,7 +43,7 @@ func (s Store) SignIn(ctx context.Context, r Request) (Login, error) {
 	if r.Show != nil {
 		return s.signInByCode(ctx, r)
 	}
-	back, err := listen(ctx)
+	back, err := s.listen(ctx)
 	if err != nil {
 		return Login{}, err
 	}
@@ -218,11 +218,20 @@ type callback struct {
 	http  http.Server
 }
 
-func listen(ctx context.Context) (*callback, error) {
+func (s Store) listen(ctx context.Context) (*callback, error) {
 	var at net.ListenConfig
 	l, err := at.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
+	}
+	if s.Claim != nil {
+		bound, err := netip.ParseAddrPort(l.Addr().String())
+		if err == nil {
+			err = s.Claim(ctx, bound.Port())
+		}
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
 	}
 	c := &callback{url: "http://" + l.Addr().String() + "/callback", found: make(chan url.Values)}
 	c.http = http.Server{ReadHeaderTimeout: patience, MaxHeaderBytes: maxToken, Handler: http.HandlerFunc(c.answer)}
