@@ -86,6 +86,25 @@ func TestASecretInACheckIsShownNowhere(t *testing.T) {
 	hasNoSecret(t, state, secret)
 }
 
+// U-21, M-33: of a secret where the tail of a check's output begins nothing is shown, and what is
+// left out is told.
+func TestATailBeginsWithNoHalfOfASecret(t *testing.T) {
+	t.Parallel()
+	const secret = "ghp_Zq8quietharbour0123456789abcdefABCD"
+	i := install(t)
+	i.write("p/token.txt", secret+"\n")
+	i.project()
+	const tail = 16 << 10
+	for half := range 3 { // the rest begins within it
+		check := fmt.Sprintf("yes | head -n %d; cat token.txt; yes | head -c %d; false", tail, tail-10*(half+1))
+		name := fmt.Sprint("half-", half)
+		i.nacre("run", "make", "--project", "p", "--session", name, "--recording", i.recording("echo x >made.txt"), "--check", check).want(t, 1, "not merged")
+		shown := i.nacre("sessions", "show", name)
+		shown.want(t, 0, "lines before these are not kept")
+		hasNo(t, shown.stdout, secret[len(secret)-8:])
+	}
+}
+
 // M-33: a task's text may hold a secret, which the agent is told. Lists of sessions and the
 // message of the commit, which is pushed, do not have it, however the work lands.
 func TestASecretInATaskIsInNoTitleAndNoCommit(t *testing.T) {

@@ -1,9 +1,11 @@
 package launch
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -70,7 +72,7 @@ func (a Apart) Check(ctx context.Context, dir, base, command string, modules []v
 		return nacre.CheckResult{}, err
 	}
 	output := make(chan string, 1)
-	go func() { output <- tail(g.Meter.Reader(read)) }()
+	go func() { output <- a.tail(g.Meter.Reader(read)) }()
 	g.Watch(proc)
 	exit, err := s.Wait(ctx, proc)
 	text := <-output
@@ -78,25 +80,54 @@ func (a Apart) Check(ctx context.Context, dir, base, command string, modules []v
 		s.NoteLimit(ctx, why)
 		text += "\n" + process.LimitError{Why: why}.Error()
 	}
-	clean, _ := s.Inst.Redact.String(text)
 	return nacre.CheckResult{
-		Command: command, ExitCode: exit.Code, TimedOut: exit.TimedOut, Tail: clean, Duration: time.Since(started), Strength: "weak",
+		Command: command, ExitCode: exit.Code, TimedOut: exit.TimedOut, Tail: text, Duration: time.Since(started), Strength: "weak",
 	}, errors.Join(err, read.Close(), ctx.Err())
 }
 
-// tail reads to the end and keeps what came last.
-func tail(r io.Reader) string {
-	kept, buffer := make([]byte, 0, 2*checkTail), make([]byte, checkTail)
-	for {
-		n, err := r.Read(buffer)
-		kept = append(kept, buffer[:n]...)
-		if len(kept) > checkTail {
-			kept = append(kept[:0], kept[len(kept)-checkTail:]...)
-		}
-		if err != nil {
-			return string(kept)
-		}
+// tail reads to the end and keeps what came last, without secrets. They are taken out of the
+// whole: of one that was cut, nobody knows what is left.
+func (a Apart) tail(r io.Reader) string {
+	var kept last
+	clean := a.Session.Inst.Redact.Writer(&kept)
+	_, _ = io.Copy(clean, r) // it ends with the check, whatever ends that
+	_ = clean.Close()        // the last takes everything
+	return kept.text()
+}
+
+// last keeps the last whole lines of what is written, and counts the others. Its zero value is
+// ready.
+type last struct {
+	kept []byte
+	gone int // lines
+}
+
+// Write never fails.
+func (l *last) Write(p []byte) (int, error) {
+	l.kept = append(l.kept, p...)
+	if len(l.kept) > 2*checkTail {
+		l.cut()
 	}
+	return len(p), nil
+}
+
+func (l *last) cut() {
+	from := len(l.kept) - checkTail
+	if end := bytes.IndexByte(l.kept[from:len(l.kept)-1], '\n'); end >= 0 { // else it is one long line
+		from += end + 1
+	}
+	l.gone += bytes.Count(l.kept[:from], []byte("\n"))
+	l.kept = append(l.kept[:0], l.kept[from:]...)
+}
+
+func (l *last) text() string {
+	if len(l.kept) > checkTail {
+		l.cut()
+	}
+	if l.gone == 0 {
+		return string(l.kept)
+	}
+	return fmt.Sprintf("(%d lines before these are not kept)\n%s", l.gone, l.kept)
 }
 
 // Run runs a verifier's command over the code under test.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/redact"
 )
 
 // The limits of a runner's report.
@@ -221,13 +223,12 @@ func printable(text string) string {
 	}, strings.ToValidUTF8(text, "?"))
 }
 
-// ending is the end of foreign output, where tools say what went wrong.
+// ending is the end of foreign output, where tools say what went wrong, without secrets: they are
+// taken out before it is cut, since half of one is not known for one.
 func ending(data []byte) string {
 	const most = 4 << 10
-	if len(data) > most {
-		data = data[len(data)-most:]
-	}
-	return strings.TrimSpace(printable(string(data)))
+	text, _ := redact.New().String(string(data[max(0, len(data)-16*most):]))
+	return strings.TrimSpace(printable(text[max(0, len(text)-most):]))
 }
 
 // clip shortens foreign text for an error.
