@@ -88,6 +88,37 @@ func TestWorkThatLandedBeforeItsSessionEndedIsMerged(t *testing.T) {
 	}
 }
 
+// U-22, U-25: a command that takes work, or throws it away, and is killed before it could say so in
+// the ledger is done again by the same command.
+func TestWhatIsTakenIsSaidInTheLedgerThoughItsCommandWasKilled(t *testing.T) {
+	t.Parallel()
+	for verb, row := range map[string]ledger.Status{"apply": ledger.Merged, "discard": ledger.Rejected} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			i.project()
+			rec := i.recording("echo 'use flake' >.envrc; echo more >>greeting.txt") // it waits for a person
+			i.nacre("run", "change it", "--recording", rec, "--project", "p", "--session", "work", "--check", "true").want(t, 1, "not merged")
+			take, outcome := []string{"sessions", "discard", "work"}, "discarded"
+			if verb == "apply" {
+				take, outcome = []string{"sessions", "apply", "work", "--held", "take"}, "applied"
+			}
+			letGo := i.holdLedger()
+			killed := i.begin(take...)
+			eventually(t, "the end of its work", func() bool {
+				data, err := os.ReadFile(i.state("sessions/work/session.json"))
+				return err == nil && strings.Contains(string(data), outcome)
+			})
+			_ = killed.Process.Kill()
+			finish(t, killed)
+			letGo()
+			i.nacre(take...).want(t, 0)
+			hasRows(t, i, "work.1 "+string(row)+" held")
+			i.spent(t, "work")
+		})
+	}
+}
+
 // M-69, U-25: a sub-agent that is stopped after its work has landed has landed, for its parent and in
 // the ledger.
 func TestASubAgentThatIsStoppedWhileItLands(t *testing.T) {

@@ -289,10 +289,11 @@ func Take(ctx context.Context, inst *installation.Installation, t Taking) (taken
 	if err != nil {
 		return Taken{}, errors.Join(told(held, err), settled(held))
 	}
-	if err := finish(ctx, inst, held, outcome, t.Who, len(taken.HeldBack) == 0); err != nil || t.Apart || taken.Stayed != "" {
-		return taken, err
+	c := conclusion{outcome: outcome, who: t.Who, whole: len(taken.HeldBack) == 0}
+	if !t.Apart && taken.Stayed == "" {
+		c.row = ledger.Merged
 	}
-	return taken, settleRows(ctx, inst, held, ledger.Merged, "applied by "+t.Who)
+	return taken, c.say(ctx, inst, held)
 }
 
 // move puts the files where they are wanted, and says what the session came to.
@@ -345,12 +346,28 @@ func pathsOf(changes []nacre.Change) []string {
 	return paths
 }
 
-// finish ends a session's work. Its files go where nothing of them would be lost.
-func finish(ctx context.Context, inst *installation.Installation, held *registry.Held, outcome, who string, whole bool) error {
-	if err := operator.EndWork(ctx, inst, held, outcome, outcome+" by "+who); err != nil {
+// conclusion is what a session's work comes to, by a person.
+type conclusion struct {
+	outcome, who string
+	// row is what its rows in the ledger come to; "" leaves them.
+	row ledger.Status
+	// whole says that nothing is lost where its files go.
+	whole bool
+}
+
+// say ends a session's work. Its files go last: as long as they are there, the same command
+// does again what it was killed before.
+func (c conclusion) say(ctx context.Context, inst *installation.Installation, held *registry.Held) error {
+	why := c.outcome + " by " + c.who
+	if err := operator.EndWork(ctx, inst, held, c.outcome, why); err != nil {
 		return err
 	}
-	if whole {
+	if c.row != "" {
+		if err := settleRows(ctx, inst, held, c.row, why); err != nil {
+			return err
+		}
+	}
+	if c.whole {
 		if err := task.DiscardLeft(held.Dir()); err != nil {
 			return err
 		}
@@ -385,7 +402,7 @@ func Discard(ctx context.Context, inst *installation.Installation, t Taking) (er
 	if err := record(ctx, nacre.Record{Kind: nacre.KindOutcome, Outcome: "discarded"}, map[string]any{}); err != nil {
 		return err
 	}
-	return errors.Join(finish(ctx, inst, held, "discarded", t.Who, true), settleRows(ctx, inst, held, ledger.Rejected, "discarded by "+t.Who))
+	return conclusion{outcome: "discarded", who: t.Who, row: ledger.Rejected, whole: true}.say(ctx, inst, held)
 }
 
 // recording opens a chain of the operator's own for what is done with a session's work.
