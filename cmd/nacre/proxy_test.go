@@ -73,15 +73,26 @@ func TestSessionsReachTheNetworkThroughACompanysProxy(t *testing.T) {
 	}
 }
 
-// U-07: a proxy that refuses is told where the operator looks, nothing is reached without
-// it, and a config that cannot be meant is refused.
+// U-07: a proxy that refuses is told where the operator looks, with why, nothing is reached without
+// it, and a config that cannot be meant is refused, as is a password that cannot be read.
 func TestAProxyThatRefusesIsTold(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")
 	i, proxy := install(t), newCompanyProxy(t, "127.0.0.1:1")
 	i.config(fmt.Sprintf("[egress.proxy]\nurl = %q\n", proxy.URL))
 	i.nacre("exec", "--egress", "page.test:80/http", "--egress", "example.com", "--", "sh", "-c", "curl -s http://page.test/; curl -sk https://example.com/; exit 0").
-		want(t, 0, "(upstream_proxy)", "example.com:443: your proxy "+strings.TrimPrefix(proxy.URL, "http://"), "page.test:80: your proxy")
+		want(t, 0, "(upstream_proxy)", "example.com:443: your proxy "+strings.TrimPrefix(proxy.URL, "http://"), "page.test:80: your proxy", "wants other credentials")
+	i.env = append(i.env, "SHORT=p4ss", "OTHER=other-password")
+	i.config(fmt.Sprintf("[egress.proxy]\nurl = %q\nuser = \"ada\"\npassword_env = \"OTHER\"\n", proxy.URL))
+	i.nacre("exec", "--egress", "example.com", "--", "curl", "-sk", "https://example.com/").want(t, 35, "wants other credentials")
+	for password, says := range map[string]string{
+		`password_env = "NOWHERE"`:           "NOWHERE is empty or missing",
+		`password_env = "SHORT"`:             "SHORT: the value is shorter than 8 bytes",
+		`password_file = "` + i.work + `/x"`: i.work + "/x: no such file",
+	} {
+		i.config(fmt.Sprintf("[egress.proxy]\nurl = %q\nuser = \"ada\"\n%s\n", proxy.URL, password))
+		i.nacre("exec", "--egress", "example.com", "--", "true").want(t, 125, "[egress.proxy] password: ", says)
+	}
 	for text, says := range map[string]string{
 		"url = \"socks5://proxy.test:1080\"":                         "a proxy is http://HOST:PORT",
 		"url = \"http://ada:" + proxyPassword + "@proxy.test:3128\"": "no user and no password here",

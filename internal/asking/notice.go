@@ -61,6 +61,7 @@ func noRoute(r nacre.Record) string {
 		Host    string `json:"host"`
 		Port    int    `json:"port"`
 		Address string `json:"address"`
+		Why     string `json:"why"`
 	}
 	if json.Unmarshal(r.Detail, &to) != nil || to.Host == "" {
 		return r.Reason
@@ -69,9 +70,14 @@ func noRoute(r nacre.Record) string {
 	if r.Reason == string(egress.ReasonNotListed) {
 		return "no route: " + address + " is not on the list (--egress)"
 	}
+	because := ""
+	if to.Why != "" {
+		because = ": " + to.Why
+	}
 	switch why := noAddress(r); {
 	case r.Reason == string(egress.ReasonUpstreamProxy):
-		return fmt.Sprintf("%s: your proxy %s did not let it be reached; [egress.proxy] in config.toml, or HTTPS_PROXY and NO_PROXY, say how it is used (%s)", address, to.Address, r.Reason)
+		return fmt.Sprintf("%s: your proxy %s did not let it be reached%s; [egress.proxy] in config.toml, or HTTPS_PROXY and NO_PROXY, say how it is used (%s)",
+			address, to.Address, because, r.Reason)
 	case to.Address != "" && r.Reason == string(egress.ReasonAddress):
 		return fmt.Sprintf("%s: no public address, but %s; to let it through, write %q = %q below [egress.pin] in config.toml (%s)",
 			address, to.Address, address, net.JoinHostPort(to.Address, strconv.Itoa(to.Port)), r.Reason)

@@ -78,7 +78,7 @@ func (e Egress) Outward(t *http.Transport, getenv func(string) string) error {
 
 // Upstream are the proxies through which nacre reaches the network; nil where there are
 // none. The environment is asked where the config names none. Authorities that the
-// config or the environment names and that cannot be read are an error.
+// config or the environment names and that cannot be read are an error, and so is a password.
 func (e Egress) Upstream(getenv func(string) string) (*egress.Upstream, error) {
 	if _, err := EnvironmentAuthorities(getenv); err != nil {
 		return nil, err
@@ -91,6 +91,9 @@ func (e Egress) Upstream(getenv func(string) string) (*egress.Upstream, error) {
 		o := egress.UpstreamOptions{Tunnels: p.URL, Plain: p.URL, Except: p.NoProxy, User: p.User, Roots: roots}
 		if p.User != "" {
 			o.Password = func(ctx context.Context) (nacre.Secret, error) { return p.password().Read(ctx, getenv) }
+			if _, err := o.Password(context.Background()); err != nil { // else each connection fails for it
+				return nil, fmt.Errorf("[egress.proxy] password: %w", err)
+			}
 		}
 		return egress.NewUpstream(o)
 	}

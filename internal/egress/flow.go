@@ -34,6 +34,8 @@ type detail struct {
 	Pinned  bool   `json:"pinned,omitempty"`
 	// Upstream says that the address is of the operator's proxy, which was told the name.
 	Upstream bool `json:"upstream,omitempty"`
+	// Why nothing was reached is the host's own text.
+	Why string `json:"why,omitempty"`
 	// Path without its query is of a request that was read, to a host that is asked listed
 	// requests alone or whose TLS is opened; Status and Credential are of one to the latter.
 	Path       string `json:"path,omitempty"`
@@ -46,10 +48,7 @@ type detail struct {
 }
 
 func (p *Proxy) record(outcome string, reason Reason, correlation nacre.Correlation, d detail) nacre.Record {
-	text, err := json.Marshal(d)
-	if err != nil {
-		text = nil // strings and numbers always marshal
-	}
+	text, _ := json.Marshal(d) // strings and numbers always do
 	return nacre.Record{
 		Kind: nacre.KindEgress, Time: p.opts.Now(), Group: p.opts.Group, Session: p.opts.Session, Source: "egress",
 		Correlation: correlation, Outcome: outcome, Reason: string(reason), Detail: text,
@@ -163,9 +162,10 @@ func (f *flow) finish(reason Reason) {
 func (f *flow) dial(ctx context.Context, to route) error {
 	conn, address, err := f.proxy.dial(ctx, to)
 	if err != nil {
-		err = unreached(err)
-		f.finish(reasonOf(err))
-		return err
+		r := unreached(err)
+		f.detail.Why = r.detail
+		f.finish(r.reason)
+		return r
 	}
 	f.up, f.detail.Address = conn, address
 	f.release = context.AfterFunc(ctx, func() { f.finish(stopReason(ctx)); _ = conn.Close(); f.hangUp() })
@@ -173,7 +173,7 @@ func (f *flow) dial(ctx context.Context, to route) error {
 }
 
 // unreached is why nothing could be dialled, as a reason.
-func unreached(err error) error {
+func unreached(err error) *reasonError {
 	var r *reasonError
 	var proxy *outward.Refused
 	switch {
@@ -182,7 +182,7 @@ func unreached(err error) error {
 	case errors.As(err, &proxy):
 		return &reasonError{ReasonUpstreamProxy, proxy.Why, proxy.Proxy}
 	}
-	return refusal(ReasonDial, "the host could not be reached")
+	return &reasonError{reason: ReasonDial, detail: "the host could not be reached"}
 }
 
 // hangUp ends the client's side of what is spliced: where the host has said all that

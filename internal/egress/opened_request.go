@@ -74,7 +74,7 @@ func (d denial) because(err error) denial {
 	d.reason = reasonOf(err)
 	var r *reasonError
 	if errors.As(err, &r) {
-		d.detail = r.detail
+		d.detail, d.address = r.detail, r.address
 	}
 	return d
 }
@@ -238,9 +238,7 @@ func (b *countedBody) Read(p []byte) (int, error) {
 // back the answer (K-21).
 func (o *opened) send(ctx context.Context, w http.ResponseWriter, q *order, d denial) (whole bool) {
 	correlation := o.proxy.correlation()
-	told := detail{
-		Host: o.host.host, Port: o.host.port, Method: q.request.Method, Path: d.path, Credential: d.credential, Opened: true,
-	}
+	told := detail{Host: o.host.host, Port: o.host.port, Method: q.request.Method, Path: d.path, Credential: d.credential, Opened: true}
 	if err := o.proxy.opts.Record.Commit(ctx, o.proxy.record(nacre.OutcomeAllowed, ReasonListed, correlation, told)); err != nil {
 		d.reason = ReasonAudit
 		o.explain(w, d)
@@ -257,6 +255,7 @@ func (o *opened) send(ctx context.Context, w http.ResponseWriter, q *order, d de
 	if err != nil {
 		if d.reason = failureOf(err); d.reason == reasonOf(err) {
 			d = d.because(err)
+			told.Address, told.Why = d.address, d.detail
 		}
 		d.reason = q.ended(d.reason) //nolint:contextcheck // it asks the request for its own
 		end(d.reason, 0, 0)
