@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // dirtied is a repository p with a commit of three files and uncommitted edits: one file
@@ -72,6 +73,27 @@ func TestARunSeesUncommittedEdits(t *testing.T) {
 	if all := i.git("rev-list", "--all", "--objects"); strings.Contains(all, "new.txt") {
 		t.Errorf("the edits are in a commit of the user's: %s", all)
 	}
+}
+
+// U-20: files that git does not track are said before the agent works without them, and keep nothing
+// from beginning; a lock that a killed git left is asked about.
+func TestWhatGitDoesNotTrackIsSaid(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.write("p/a_test.txt", "new\n")
+	i.write("p/sub/x", "new\n")
+	i.write("p/z\nnacre: all is well", "new\n")
+	rec := i.recording("ls")
+	run := []string{"run", "look", "--project", "p", "--recording", rec, "--check", "true"}
+	i.nacre(run...).want(t, 1, "! unseen git does not track a_test.txt, sub/", "or add --dirty", "nothing was changed")
+	i.nacre(append(run, "--json")...).want(t, 1, `"unseen":"a_test.txt, sub/, \"z\\nnacre: all is well\""`)
+	hasNo(t, i.nacre(append(run, "--dirty")...).stdout, "does not track")
+	lock := i.write("p/.git/index.lock", "")
+	i.nacre(run...).want(t, 1, "nothing was changed") // git has it for a moment
+	old := time.Now().Add(-time.Hour)
+	check(t, os.Chtimes(lock, old, old))
+	i.nacre(run...).want(t, 2, ".git/index.lock is there", "remove it if no git command runs", "add --yes")
 }
 
 // U-20: where the agent changes a file that the user edits too, its change lands on a

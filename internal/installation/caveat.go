@@ -8,4 +8,6 @@ type Caveats struct {
 	Widened []string `json:"widened,omitempty"`
 	// Obstacles are what will keep the result of a run from landing as things are.
 	Obstacles []string `json:"obstacles,omitempty"`
+	// Unseen names files that git does not track, without which the agent works.
+	Unseen string `json:"unseen,omitempty"`
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
+	"path/filepath"
+	"time"
 
 	"github.com/nacre-dev/nacre/internal/brain"
 	"github.com/nacre-dev/nacre/internal/installation"
@@ -13,61 +14,64 @@ import (
 	"github.com/nacre-dev/nacre/internal/upstream"
 )
 
-// maxNamed is how many changed files an obstacle names.
-const maxNamed = 5
-
 // obstacles are what will keep the result of a run from landing as things are, so that
-// they are said before the agent is paid (F-122).
-func obstacles(ctx context.Context, inst *installation.Installation, spec task.Spec) (found []string, err error) {
+// they are said before the agent is paid (F-122); unseen are files that git does not track, without
+// which the agent works.
+func obstacles(ctx context.Context, inst *installation.Installation, spec task.Spec) (found []string, unseen string, err error) {
 	if spec.Audited != nil {
-		return nil, nil // an audit lands nothing
+		return nil, "", nil // an audit lands nothing
 	}
 	if spec.Unverified() {
 		found = append(found, task.NoCheck)
 	}
 	dir, err := os.MkdirTemp(inst.Registry.Paths().State, "inspect-")
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	project, err := repo.Open(ctx, spec.Project, repo.Options{StateDir: dir, Now: inst.Options.Now})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	dirty, err := project.Dirty(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if !dirty.Clean() && !spec.Dirty {
-		found = append(found, uncommitted(dirty))
+	if !spec.Dirty {
+		unseen = task.Named(dirty.Untracked)
+		if !dirty.Clean() {
+			found = append(found, "uncommitted changes in "+task.Named(dirty.Tracked)+
+				": the agent does not see them, and where it changes these files too, the result lands on a branch of its own; commit or stash them, or add --dirty")
+		}
 	}
 	shut, err := unwritable(spec.Project)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if shut != "" {
-		found = append(found, shut)
-	}
+	found = append(found, shut...)
 	where, err := repo.HeldElsewhere(ctx, project)
 	if err == nil && where != "" {
 		found = append(found, "the branch "+project.Branch+" is checked out in "+where+", too: the result lands on a branch of its own")
 	}
-	return found, err
+	return found, unseen, err
 }
 
-// unwritable says which folder of a project keeps a result from landing; "" is none. It looks
-// at the folders that every landing writes to: on a file system that is read-only, or in a
-// project of somebody else, it names the first of them.
-func unwritable(project string) (string, error) {
+// unwritable says what of a project keeps a result from landing: git's lock of the index that
+// stands, and the first of the folders which every landing writes to that cannot be written, as on a
+// file system that is read-only.
+func unwritable(project string) (found []string, err error) {
 	place, err := repo.Find(project)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	shut := place.Writable()
-	if shut == nil {
-		return "", nil
+	lock := filepath.Join(place.GitDir, "index.lock")
+	if held, err := os.Stat(lock); err == nil && time.Since(held.ModTime()) > time.Minute {
+		found = append(found, lock+" is there, as a git command leaves it that was killed: the result lands on a branch of its own; remove it if no git command runs")
 	}
-	return shut.Error() + ": the result cannot land; make it writable, or work on a clone of the project", nil
+	if shut := place.Writable(); shut != nil {
+		found = append(found, shut.Error()+": the result cannot land; make it writable, or work on a clone of the project")
+	}
+	return found, nil
 }
 
 // confirm tells a person what will keep the work of a new run from landing, before
@@ -76,7 +80,7 @@ func confirm(ctx context.Context, inst *installation.Installation, run Run, spec
 	if _, going, err := interrupted(inst, run.Session); err != nil || going || run.Asking.Confirm == nil || run.startsNone() {
 		return err
 	}
-	found, err := obstacles(ctx, inst, spec)
+	found, _, err := obstacles(ctx, inst, spec)
 	if err != nil {
 		return err
 	}
@@ -90,15 +94,4 @@ func confirm(ctx context.Context, inst *installation.Installation, run Run, spec
 		}
 	}
 	return run.Asking.Confirm(ctx, found)
-}
-
-// uncommitted says what becomes of changes that are in no commit.
-func uncommitted(d repo.Dirty) string {
-	named := d.Tracked[:min(len(d.Tracked), maxNamed)]
-	more := ""
-	if len(d.Tracked) > len(named) {
-		more = " and others"
-	}
-	return "uncommitted changes in " + strings.Join(named, ", ") + more +
-		": the agent does not see them, and where it changes these files too, the result lands on a branch of its own; commit or stash them, or add --dirty"
 }

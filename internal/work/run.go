@@ -684,7 +684,7 @@ func launchBrain(ctx context.Context, s *seal.Session, l brain.Launch, files tas
 	if run.Started != nil {
 		info := s.Info(p, s.Agent)
 		info.Project, info.Widened = spec.Project, widened
-		if info.Obstacles, err = obstacles(ctx, s.Inst, spec); err != nil {
+		if info.Obstacles, info.Unseen, err = obstacles(ctx, s.Inst, spec); err != nil {
 			return nil, err
 		}
 		run.Started(info)

@@ -91,6 +91,9 @@ func (f *face) started(info assembly.SessionInfo) {
 	for _, limit := range info.Widened {
 		f.printer.Prose("         not held  ", limit)
 	}
+	if info.Unseen != "" {
+		f.printer.Prose("  ! unseen", "git does not track "+info.Unseen+": the agent works without them; commit them, or add --dirty")
+	}
 	if !f.told {
 		f.obstacles(info.Obstacles)
 	}
