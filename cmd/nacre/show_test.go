@@ -44,7 +44,8 @@ for n in $(seq 40); do curl -s -o /dev/null http://refused.example/ || true; don
 		"refs/heads/nacre/work at "+commit+" is kept on nacre/work.", "more records of egress come to denied for not_listed, until ")
 }
 
-// U-24: what is recorded is followed as it is written, until the session is over.
+// U-24: what is recorded is followed as it is written, until the session is over. One kind is shown
+// alone, and a kind that no record is of is told from one that was mistyped.
 func TestTheAuditIsFollowed(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -62,4 +63,9 @@ func TestTheAuditIsFollowed(t *testing.T) {
 	if n := strings.Count(have.stdout, "The session begins"); n != 1 {
 		t.Errorf("a record is shown %d times", n)
 	}
+	have = i.nacre("audit", "show", "live", "--kind", "sandbox")
+	have.want(t, 0, "sandbox.start", "sandbox.exit", "2 records over")
+	hasNo(t, have.stdout, "session.open")
+	i.nacre("audit", "show", "live", "--kind", "sandboxes").want(t, 0, "no record is of the kind sandboxes; there are chain.close, chain.open, sandbox.exit, sandbox.start, session.close, session.open")
+	i.nacre("audit", "show", "--kind", "sandboxes").want(t, 0, "no record fits all of that")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -100,8 +101,10 @@ func (cmd auditCommand) showRecords(ctx context.Context, name, kind string, foll
 	}
 	p := cmd.Printer(cmd.Stdout)
 	var shown tally
+	others := map[string]bool{}
 	show := func(e audit.Entry) error {
 		if kind != "" && string(e.Kind) != kind && !strings.HasPrefix(string(e.Kind), kind+".") {
+			others[string(e.Kind)] = true
 			return nil
 		}
 		if cmd.JSON {
@@ -119,8 +122,12 @@ func (cmd auditCommand) showRecords(ctx context.Context, name, kind string, foll
 	default:
 		err = rt.ReadAudit(id, show)
 	}
-	if err == nil && shown.records > 0 {
+	switch {
+	case err != nil || cmd.JSON:
+	case shown.records > 0:
 		p.Line("%s", shown.String())
+	case len(others) > 0: // a kind that was mistyped is told from one that is not there
+		p.Line("no record is of the kind %s; there are %s", kind, strings.Join(slices.Sorted(maps.Keys(others)), ", "))
 	}
 	return err
 }
@@ -150,6 +157,9 @@ func (cmd auditCommand) showFound(ctx context.Context, asked auditQuery) (err er
 		return err
 	}
 	p := cmd.Printer(cmd.Stdout)
+	if len(page) == 0 && !cmd.JSON {
+		p.Line("no record fits all of that")
+	}
 	for _, found := range page {
 		if cmd.JSON {
 			if err := cmd.PrintJSON(found); err != nil {
