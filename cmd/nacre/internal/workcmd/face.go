@@ -180,7 +180,7 @@ type interruption struct {
 }
 
 func (f *face) stopped(session nacre.SessionID, role string) {
-	f.printer.Field("stopped", "nothing runs any more, and nothing half-done is on the branch")
+	f.printer.Field("stopped", "nothing runs any more; what is half-done is completed or taken back when it goes on")
 	again := "nacre run"
 	if role != "" {
 		again = "nacre task run"
