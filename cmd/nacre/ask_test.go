@@ -199,7 +199,7 @@ func (i *installation) attached(command *exec.Cmd, keys bool) (*terminal, func()
 	screen := &terminal{t: i.t, master: master, shown: make(chan byte, 1<<20)}
 	go screen.follow()
 	return screen, func() result {
-		stuck := time.AfterFunc(time.Minute, func() { _ = command.Process.Kill() })
+		stuck := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
 		defer stuck.Stop()
 		read := make(chan struct{})
 		go func() {
@@ -231,7 +231,7 @@ func (s *terminal) follow() {
 // until reads the screen to a text.
 func (s *terminal) until(text string) {
 	s.t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(patience)
 	for !strings.Contains(s.text.String()[s.read:], text) {
 		select {
 		case b, open := <-s.shown:

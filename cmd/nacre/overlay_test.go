@@ -344,6 +344,29 @@ func TestAJobEndsWithItsTerminal(t *testing.T) {
 	i.nacre("sessions", "list").want(t, 0, "done")
 }
 
+// U-10: a terminal that is closed under a question answers nothing: the call is denied, for nobody
+// said so, and the session ends whole.
+func TestATerminalThatIsClosedAnswersNothing(t *testing.T) {
+	t.Parallel()
+	i := drawing(t, fullScreen)
+	screen, wait := i.onTerminal([]string{"agent", "--project", "p", "--session", "closed", "mine"}, true)
+	screen.until("ready-2")
+	i.write("p/go", "")
+	screen.until("press Ctrl-]")
+	screen.press("\x1d", "y once")
+	check(t, screen.master.Close())
+	if r := wait(); r.code != 130 {
+		t.Errorf("exit %d, want 130", r.code)
+	}
+	if left := i.questions(); len(left) > 0 {
+		t.Errorf("still asked: %+v", left)
+	}
+	chain := i.told("closed")
+	has(t, chain, `"interrupted"`, `"session.close"`)
+	hasNo(t, chain, "in the overlay", "denied_by_person")
+	i.nacre("exec", "-q", "--", "ipc", "list_reminders", `{"list":"Work"}`).want(t, 0, "pay")
+}
+
 // U-01, U-10: a terminal that takes no output, as after Ctrl-S, keeps nobody from ending what prints there.
 func TestATerminalThatTakesNothingHoldsUpNoEnd(t *testing.T) {
 	t.Parallel()
@@ -353,7 +376,7 @@ func TestATerminalThatTakesNothingHoldsUpNoEnd(t *testing.T) {
 	_, wait := i.attached(command, true) // of which nobody takes what is read
 	check(t, i.command("bash", "-c", heldUp).Run())
 	check(t, command.Process.Signal(syscall.SIGTERM))
-	stuck := time.AfterFunc(time.Minute, func() { _ = command.Process.Kill() })
+	stuck := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
 	defer stuck.Stop()
 	_ = command.Wait() // its state says how it ended
 	if r := wait(); r.code != 130 {
