@@ -98,3 +98,14 @@ func TestOutputOnAFullDiskIsNotLostInSilence(t *testing.T) {
 		}
 	}
 }
+
+// U-14: a command whose caller closed streams of its own reads nothing there, and prints to nobody.
+func TestStreamsThatAreClosedAreNone(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write("p/a", "a\n")
+	command := i.command("sh", "-c", `"$0" exec -q --project p -- sh -c 'read -r x; echo "read-$?" >said; echo lost; echo lost >&2; exit 7' <&- >&- 2>&-`, bin+"/nacre")
+	if code := exitCode(command.Run()); code != 7 || i.read("p/said") != "read-1\n" {
+		t.Errorf("exit %d, want 7; inside it was %q", code, i.read("p/said"))
+	}
+}

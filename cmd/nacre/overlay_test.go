@@ -344,6 +344,50 @@ func TestAJobEndsWithItsTerminal(t *testing.T) {
 	i.nacre("sessions", "list").want(t, 0, "done")
 }
 
+// U-12: what each answer stands for: whether the same call, or one with another risky value, is asked
+// for again; and a person is told what was remembered.
+func TestWhatAnAnswerStandsFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		key, again string
+		asked      int
+		told       string
+	}{
+		"once":                             {"y", "R-1", 2, "approved"},
+		"for a number of calls":            {"3", "R-1", 1, "approved, and the same again, 3 times in all within 8 hours"},
+		"exactly the same":                 {"e", "R-1", 1, "approved, and exactly the same again for 15 minutes"},
+		"for the session":                  {"s", "R-1", 1, "approved, and the same again for 8 hours"},
+		"for the session, another":         {"s", "R-2", 2, "approved, and the same again for 8 hours"},
+		"whatever the tool is called with": {"t", "R-2", 1, "approved, and this tool with any arguments for 15 minutes"},
+		"never":                            {"v", "R-2", 1, "denied, and this tool with any arguments for 8 hours"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := drawing(t, `stty raw -echo; printf 'ready-%s' $((1+1)); until [ -e go ]; do sleep 0.1; done
+for id in R-1 `+c.again+`; do ipc delete_reminder "{\"reminder_id\":\"$id\"}" >answers.txt 2>&1; done; touch over`)
+			screen, wait := i.terminal("agent", "--project", "p", "--session", "asks", "mine")
+			screen.until("ready-2")
+			i.write("p/go", "")
+			screen.until("press Ctrl-]")
+			screen.press("\x1d", "y once")
+			screen.press(c.key, given)
+			eventually(t, "the last call", func() bool {
+				for _, q := range i.questions() {
+					i.nacre("approvals", "deny", q.ID) // it may be asked no more by then
+				}
+				return isThere(filepath.Join(i.work, "p/over"))
+			})
+			have := wait()
+			if have.want(t, 0); !strings.Contains(have.stdout, "           "+c.told+"\r") {
+				t.Errorf("it is told otherwise than %q:\n%s", c.told, have.stdout)
+			}
+			if asked := strings.Count(i.records("asks"), `"kind":"approval.ask"`); asked != c.asked {
+				t.Errorf("asked %d times, want %d", asked, c.asked)
+			}
+		})
+	}
+}
+
 // U-10: a terminal that is closed under a question answers nothing: the call is denied, for nobody
 // said so, and the session ends whole.
 func TestATerminalThatIsClosedAnswersNothing(t *testing.T) {

@@ -109,6 +109,24 @@ func TestWhatAnAgentPlantedIsNamedHoweverItEnds(t *testing.T) {
 	})
 }
 
+// U-14, M-05: in a folder whose name would act on the terminal, what was planted is told as text, of a
+// nacre that was killed too.
+func TestWhatIsPlantedInAHostileFolderIsText(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	project := "pr\noj\x1b[31m\x1b]0;owned\ax"
+	i.write(project+"/a", "a\n")
+	r := i.begin("exec", "-q", "--project", project, "--", "sh", "-c", `echo x >.envrc; echo x >"$(printf '.envrc\n\033[2J')"; touch planted; sleep 300`)
+	eventually(t, "the files", func() bool { return isThere(filepath.Join(i.work, project, "planted")) })
+	check(t, r.Process.Kill())
+	_ = r.Wait() // it was killed
+	told := i.nacre("exec", "-q", "--", "true")
+	told.want(t, 0, ".envrc is new or changed: direnv runs what it says", `.envrc\n\x1b[2J is new or changed: its name has control characters`, `pr\noj\x1b[31m`)
+	if bad := hidden(told.stderr); bad != "" {
+		t.Errorf("it shows %q:\n%q", bad, told.stderr)
+	}
+}
+
 // recordsPlanted wants a record of what a session planted in the audit, and no chain broken.
 func (i *installation) recordsPlanted(t *testing.T, session string) {
 	t.Helper()
