@@ -21,20 +21,21 @@ type choice struct {
 // span is how long an answer stands that is given for a while.
 const span = 15 * time.Minute
 
-// choices are the keys, in the order in which they are shown.
+// choices are the keys, in the order in which they are shown: yes and no in front, which a small
+// terminal has room for.
 func choices() []choice {
 	allow := func(scope nacre.RulingScope, long time.Duration) nacre.Ruling {
 		return nacre.Ruling{Verdict: nacre.Allow, For: long, Scope: scope}
 	}
 	return []choice{
 		{key: 'y', word: "once", ruling: nacre.Ruling{Verdict: nacre.Allow}, opens: true},
+		{key: 'n', word: "no", ruling: nacre.Ruling{Verdict: nacre.Deny}, opens: true},
 		{key: '3', word: "times", about: "this call and two more with the same risky values", ruling: nacre.Ruling{Verdict: nacre.Allow, For: MaxStanding, Scope: nacre.ScopeSame, Times: 3}},
 		{key: 'e', word: "exact", about: "exactly these arguments, for 15 minutes", ruling: allow(nacre.ScopeExact, span)},
 		{key: 'm', word: "15 min", about: "the same risky values, for 15 minutes", ruling: allow(nacre.ScopeSame, span), opens: true},
 		{key: 's', word: "session", about: "the same risky values, while the session lasts, up to 8 hours", ruling: allow(nacre.ScopeSame, MaxStanding), opens: true},
 		{key: 't', word: "tool", about: "the tool with any arguments, for 15 minutes", ruling: allow(nacre.ScopeTool, span)},
 		{key: 'w', word: "what the text says", ruling: allow(nacre.ScopeText, 0), text: true},
-		{key: 'n', word: "no", ruling: nacre.Ruling{Verdict: nacre.Deny}, opens: true},
 		{key: 'v', word: "never", ruling: nacre.Ruling{Verdict: nacre.Deny, For: MaxStanding, Scope: nacre.ScopeTool}, opens: true},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/approval"
@@ -468,25 +469,34 @@ func (v *Overlay) draw() {
 	}
 	shown := lines[v.page*room : min((v.page+1)*room, len(lines))]
 
-	all := append([]string{v.o.Style.shown(v.heading(pages)), ""}, shown...)
+	all := append([]string{v.o.Style.shown(v.heading(pages, columns)), ""}, shown...)
 	all = append(all, below...)
 	v.print("\x1b[0m\x1b[2J\x1b[H" + strings.Join(all, "\r\n") + "\x1b[J")
 }
 
-// heading says who asks, with the host's word.
-func (v *Overlay) heading(pages int) string {
-	mark, end := "", ""
-	if v.o.Style.Colour {
-		mark, end = "\x1b[7m", "\x1b[0m"
+// heading says who asks, with the host's word, in one row: what there is no room for is left out.
+func (v *Overlay) heading(pages, columns int) string {
+	name := " nacre asks · " + v.o.Word + " "
+	if utf8.RuneCountInString(name) > columns {
+		name = " " + v.o.Word + " "
 	}
-	text := mark + " nacre asks · " + v.o.Word + " " + end
+	room := columns - utf8.RuneCountInString(name)
+	if v.o.Style.Colour {
+		name = "\x1b[7m" + name + "\x1b[0m"
+	}
+	var parts []string
 	if more := len(v.queue) - 1; more > 0 {
-		text += fmt.Sprintf("  %d more wait", more)
+		parts = append(parts, fmt.Sprintf("  %d more wait", more))
 	}
 	if pages > 1 {
-		text += fmt.Sprintf("  page %d of %d", v.page+1, pages)
+		parts = append(parts, fmt.Sprintf("  page %d of %d", v.page+1, pages))
 	}
-	return text
+	for _, part := range parts {
+		if len(part) <= room {
+			name, room = name+part, room-len(part)
+		}
+	}
+	return name
 }
 
 // below says which keys answer.

@@ -270,8 +270,12 @@ func TestAQuestionIsSeenWholeInAnySize(t *testing.T) {
 			at := len(s.shown.String())
 			s.types(" ")
 			picture := strings.Split(s.shown.String()[at:], "\r\n")
-			if size[1] >= 6 && (len(picture) > size[1] || !strings.Contains(picture[0], word)) {
-				t.Fatalf("%v: %d lines, and the first is %q", size, len(picture), picture[0])
+			first := strings.TrimPrefix(picture[0], "\x1b[0m\x1b[2J\x1b[H")
+			if size[1] >= 6 && (len(picture) > size[1] || !strings.Contains(first, word) || len([]rune(first)) > size[0]) {
+				t.Fatalf("%v: %d lines, and the first is %q", size, len(picture), first)
+			}
+			if size[1] >= 6 && !strings.Contains(strings.Join(picture, " "), "n no") {
+				t.Fatalf("%v: it does not say how to say no: %q", size, picture)
 			}
 		}
 		shown := strings.NewReplacer("\r\n    ↳ ", "", "\r\n", "", "\x1b", "").Replace(s.shown.String())
