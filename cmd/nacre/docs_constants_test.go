@@ -162,7 +162,7 @@ func constantSentences() map[string][]string {
 		"agents.md": {
 			"the time limit is {assembly.agentTime:hours} h", "At most {internal/ports.MaxConnections} connections are open at once",
 			"arguments of more than {internal/approval.maxArguments:size} whole", "JSON objects are kept, at most {internal/home.maxLog:size}.",
-			"takes {internal/config.DefaultHome:size} at most",
+			"takes {internal/config.DefaultHome:size} at most", "the connection waits up to {internal/config.DefaultHold:seconds} s",
 		},
 		"brains.md": {
 			"(at most {internal/brain/agent.maxAsked:sixtieth} minutes), or {internal/brain/agent.firstWait:seconds} s and doubling", "it takes over {internal/hooks.Timeout} seconds",

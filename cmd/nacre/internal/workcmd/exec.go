@@ -39,7 +39,8 @@ made come as branches nacre/SESSION, and your HEAD, index and branches stay wher
 are unless --land says otherwise. A COMMAND that your PATH finds
 outside of the system's folders is bound read-only. Streams pass through, and
 of the environment EDITOR, VISUAL, COLORTERM and NO_COLOR. The exit code is the command's,
-124 when a limit ended it (time, output, disk), and 125 when nacre fails before it starts.
+124 when a limit ended it (time, output, disk), 1 when a full disk does not take all that it
+prints, and 125 when nacre fails before it starts.
 With --json, what nacre does is told as events, on descriptor 3 where the caller opened
 it (3>status), else on stderr. With --detach it reads nothing, and what it prints is kept: nacre logs
 shows it; -q then prints the session's name alone.`,
