@@ -29,7 +29,7 @@ const (
 
 // Bring puts into the store what it lacks of this machine's closed chains: a nacre of before
 // wrote them, or a copy of the store was put back. It tells which. A chain comes whole or not
-// at all.
+// at all, and one that cannot come keeps no other from coming: the error names each.
 func (m *Machine) Bring(ctx context.Context) (brought []string, err error) {
 	pool, _, me, err := m.standing(ctx)
 	if err != nil || !me.Admitted {
@@ -43,6 +43,7 @@ func (m *Machine) Bring(ctx context.Context) (brought []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	var failed []error
 	for _, chain := range chains {
 		head, err := m.closed(chain)
 		if err != nil || head.State != audit.HeadClosed {
@@ -54,13 +55,16 @@ func (m *Machine) Bring(ctx context.Context) (brought []string, err error) {
 			return err
 		})
 		if err != nil {
-			return brought, fmt.Errorf("[store]: chain %s: %w", chain, err)
+			failed = append(failed, fmt.Errorf("[store]: chain %s: %w", chain, err))
 		}
-		if done {
+		if errors.Is(err, database.ErrAway) || ctx.Err() != nil {
+			break // so it would be with each one
+		}
+		if done && err == nil {
 			brought = append(brought, chain)
 		}
 	}
-	return brought, nil
+	return brought, errors.Join(failed...)
 }
 
 // began are the chains that began after so many records of an index.

@@ -1,6 +1,8 @@
 package machines_test
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -91,10 +93,29 @@ func TestThePrunedBeginningOfAChainLeavesTheStore(t *testing.T) {
 	if _, err := m.Verify(t.Context()); err == nil {
 		t.Error("what is missing of the chains is not found")
 	}
-	brought, err := m.Bring(t.Context())
-	if err != nil || strings.Join(brought, " ") != "long.1 next.1" {
-		t.Errorf("have %v, %v", brought, err)
+	bring := func(want string) error {
+		t.Helper()
+		brought, err := m.Bring(t.Context())
+		if strings.Join(brought, " ") != want {
+			t.Errorf("have %v, want %s", brought, want)
+		}
+		return err
 	}
+	// a chain of which this disk has lost the lines stays away, and keeps no other from coming.
+	lines, aside := filepath.Join(r.Paths().Audit(), "long.1"), filepath.Join(t.TempDir(), "long.1")
+	check(t, os.Mkdir(aside, 0o700))
+	segments, err := filepath.Glob(filepath.Join(lines, "*.jsonl"))
+	check(t, err)
+	for _, file := range segments {
+		check(t, os.Rename(file, filepath.Join(aside, filepath.Base(file))))
+	}
+	if err := bring("next.1"); err == nil || !strings.Contains(err.Error(), "chain long.1: its lines end at") {
+		t.Errorf("a chain without lines: have %v", err)
+	}
+	for _, file := range segments {
+		check(t, os.Rename(filepath.Join(aside, filepath.Base(file)), file))
+	}
+	check(t, bring("long.1"))
 	holds(true)
 }
 

@@ -71,13 +71,11 @@ func Migrate(ctx context.Context, inst *installation.Installation) ([]Version, e
 		}
 		return nil
 	})
-	if err == nil {
-		_, err = machines.Of(inst.Registry, inst.Keys).Bring(ctx)
+	if err != nil {
+		return versions(before), err
 	}
-	if err == nil {
-		err = bringMemories(ctx, inst)
-	}
-	return versions(before), err
+	_, err = machines.Of(inst.Registry, inst.Keys).Bring(ctx)
+	return versions(before), errors.Join(err, bringMemories(ctx, inst))
 }
 
 // bringMemories moves what this machine has in files of its own into the store.
