@@ -96,7 +96,7 @@ var floors = map[string]int{
 	"internal/roster": 7, "internal/passkey": 7, "internal/ceremony": 8, "internal/cockpit": 9, "internal/web": 19,
 	// the database that machines share, as a whole
 	"internal/store": 8, "internal/store/tables": 7,
-	"internal/configfile": 7, "internal/installation": 7, "internal/access": 8, "internal/upstream": 8, "internal/leasing": 8, "internal/asking": 8, "internal/folders": 8, "internal/quiet": 8, "internal/operator": 8, "internal/toolchain": 8, "internal/pins": 8, "internal/receipt": 8, "internal/handler": 8,
+	"internal/configfile": 7, "internal/installation": 7, "internal/access": 8, "internal/upstream": 8, "internal/leasing": 8, "internal/signin": 8, "internal/asking": 8, "internal/folders": 8, "internal/quiet": 8, "internal/operator": 8, "internal/toolchain": 8, "internal/pins": 8, "internal/receipt": 8, "internal/handler": 8,
 	// plugins that run
 	"internal/hosting": 9,
 	// what looks on while an agent works, and what it costs

@@ -324,7 +324,7 @@ func (r *Runtime) Serve(ctx context.Context, o Serve) error {
 		report, err := work.Carry(ctx, r.inst, lost, work.Telling{Progress: func(nacre.Step) {}}) // its chain has the records
 		return report.Session, report.Outcome(), err
 	}
-	return serve.Run(ctx, r.inst, attend, carry, o)
+	return serve.Run(ctx, r.inst, attend, serve.Lost{Carry: carry, TakeBack: leasing.OthersOf(r.inst).TakenBack}, o)
 }
 
 // Rest keeps what a program that waits has in memory to what waiting takes, until end is called.

@@ -6,6 +6,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/lease"
 	"github.com/nacre-dev/nacre/internal/leasing"
+	"github.com/nacre-dev/nacre/internal/signin"
 )
 
 type (
@@ -15,12 +16,14 @@ type (
 	CredentialAddition = leasing.Addition
 	// CredentialOrphan is a lease that its session did not give back.
 	CredentialOrphan = lease.Orphan
+	// CredentialLease is a lease that was not given back; it holds no value.
+	CredentialLease = lease.Held
 	// CredentialChange is what came of adding or removing one.
 	CredentialChange = leasing.Change
 	// SignInRequest is for whom a person signs in.
-	SignInRequest = leasing.SignInRequest
+	SignInRequest = signin.Request
 	// SignedIn is what came of a sign-in, or of its end; it holds no token.
-	SignedIn = leasing.SignedIn
+	SignedIn = signin.Done
 )
 
 // Credentials are those of the config, with how old their values are (M-37).
@@ -54,12 +57,17 @@ func SweepCredentials(ctx context.Context, r *Runtime) ([]CredentialOrphan, erro
 	return leasing.Sweep(ctx, r.inst)
 }
 
+// CredentialLeases are those of all machines that were not given back.
+func CredentialLeases(ctx context.Context, r *Runtime) ([]CredentialLease, error) {
+	return leasing.Held(ctx, r.inst)
+}
+
 // SignInAtServer has a person sign in at the authorization server of an MCP server (M-36).
 func SignInAtServer(ctx context.Context, r *Runtime, name string, request SignInRequest) (SignedIn, error) {
-	return leasing.SignIn(ctx, r.inst, name, request)
+	return signin.SignIn(ctx, r.inst, name, request)
 }
 
 // SignOutOfServer revokes a sign-in, and takes its file away.
 func SignOutOfServer(ctx context.Context, r *Runtime, name string) (SignedIn, error) {
-	return leasing.SignOut(ctx, r.inst, name)
+	return signin.SignOut(ctx, r.inst, name)
 }

@@ -69,9 +69,8 @@ func signable(document any) []byte {
 }
 
 func signHead(h Head, keys Keys, now time.Time) Head {
-	h.V, h.Time, h.Signature = version, now.UTC().Format(timeForm), ""
-	h.PublicKey = hex.EncodeToString(keys.Public())
-	h.Signature = hex.EncodeToString(ed25519.Sign(keys.signing, append([]byte(headDomain), h.payload()...)))
+	h.V, h.Time, h.PublicKey, h.Signature = version, now.UTC().Format(timeForm), hex.EncodeToString(keys.Public()), ""
+	h.Signature = hex.EncodeToString(keys.Sign(headDomain, h.payload()))
 	return h
 }
 

@@ -23,8 +23,7 @@ const (
 	nextKeysFile = "audit.next"
 )
 
-// Keys sign heads and authenticate records. The zero value is refused, and
-// nothing prints the secrets.
+// Keys sign heads and authenticate records. The zero value is refused, and nothing prints the secrets.
 type Keys struct {
 	signing ed25519.PrivateKey
 	macs    [][]byte            // the one in use first, then retired ones
@@ -47,8 +46,12 @@ func (k Keys) Public() ed25519.PublicKey {
 	return k.signing.Public().(ed25519.PublicKey)
 }
 
-// MAC is the secret key of the MACs and then the retired ones, 32 bytes each,
-// for a verification with [VerifyOptions].MACKey.
+// Sign signs a statement of the installation's, in a domain that is not one of this package's.
+func (k Keys) Sign(domain string, statement []byte) []byte {
+	return ed25519.Sign(k.signing, append([]byte(domain), statement...))
+}
+
+// MAC is the secret key of the MACs and then the retired ones, 32 bytes each, for a verification with [VerifyOptions].MACKey.
 func (k Keys) MAC() []byte { return slices.Concat(k.macs...) }
 
 // known are all keys whose heads a writer goes on from.
@@ -84,8 +87,7 @@ func LoadKeys(dir string) (Keys, error) {
 	if err := keyfile.PrivateDir(dir); err != nil {
 		return Keys{}, err
 	}
-	// The order matters: a file is made only when those before it are there,
-	// so a missing earlier file was removed, not interrupted.
+	// The order matters: a file is made only when those before it are there, so a missing earlier file was removed, not interrupted.
 	if err := keyfile.RefuseLoss(dir, PublicKeyFile, signingKeyFile, macKeyFile); err != nil {
 		return Keys{}, err
 	}
@@ -108,8 +110,7 @@ func LoadKeys(dir string) (Keys, error) {
 	return keys, err
 }
 
-// ReadPublicKey reads the file that LoadKeys leaves for verifiers: the key in
-// use, which is its first line.
+// ReadPublicKey reads the file that LoadKeys leaves for verifiers: the key in use, which is its first line.
 func ReadPublicKey(path string) (ed25519.PublicKey, error) {
 	keys, err := keyfile.ReadPublic(path)
 	if err != nil {

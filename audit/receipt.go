@@ -105,7 +105,7 @@ func SignReceipt(r Receipt, keys Keys) (Receipt, error) {
 	if payload == nil || len(payload) > MaxReceipt-signedEnd-1 {
 		return Receipt{}, errors.New("receipt has no canonical form: check its integers, times and size")
 	}
-	r.Signature = hex.EncodeToString(ed25519.Sign(keys.signing, append([]byte(receiptDomain), payload...)))
+	r.Signature = hex.EncodeToString(keys.Sign(receiptDomain, payload))
 	return r, nil
 }
 

@@ -42,7 +42,7 @@ func rotationRecord(genesis Digest, old, next Keys, now time.Time) (nacre.Record
 		Genesis: genesis, MACKey: macID(next.macs[0]),
 		Next: hex.EncodeToString(next.Public()), PublicKey: hex.EncodeToString(old.Public()),
 	}
-	r.Signature = hex.EncodeToString(ed25519.Sign(old.signing, append([]byte(rotationDomain), r.payload()...)))
+	r.Signature = hex.EncodeToString(old.Sign(rotationDomain, r.payload()))
 	detail, err := json.Marshal(r)
 	return nacre.Record{Kind: KindKeyRotate, Time: now, Source: source, Detail: detail}, err
 }

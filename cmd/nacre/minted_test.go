@@ -38,6 +38,13 @@ type mintingVault struct {
 
 func (v *mintingVault) out() []string { v.mu.Lock(); defer v.mu.Unlock(); return slices.Clone(v.good) }
 
+// wasShown tells whether the opened host was shown a token.
+func (v *mintingVault) wasShown(token string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Contains(v.seen, token)
+}
+
 // stopAt lets the next answer wait at a place, until let is called.
 func (v *mintingVault) stopAt(place string) (reached <-chan struct{}, let func()) {
 	v.mu.Lock()

@@ -110,6 +110,61 @@ func TestABudgetOfHoursAndRenewals(t *testing.T) {
 	}
 }
 
+// others are other machines, which are told of what is minted.
+type others struct {
+	*mintHouse
+	broken string // what they do not hear of
+}
+
+func (o *others) hears(what string) error {
+	o.did = append(o.did, what)
+	if o.broken == what {
+		return errors.New("nobody heard of it")
+	}
+	return nil
+}
+
+func (o *others) Minting(context.Context, lease.Held, time.Duration) error { return o.hears("minting") }
+
+func (o *others) Minted(_ context.Context, h lease.Held, handle nacre.Secret, atMost time.Duration) error {
+	if h.Session != "s1" || h.Credential != "hub" || h.ID == "" || handle.Empty() || atMost != o.life {
+		return fmt.Errorf("have %+v for %v", h, atMost)
+	}
+	return o.hears("minted")
+}
+
+func (o *others) Ended(context.Context, string) error { return o.hears("ended") }
+
+// other machines hear of a credential before it is minted, and of what it is revoked with before anybody
+// is given it: where they do not, nothing is minted, or it is taken back. That it has ended they may miss.
+func TestOtherMachinesHearOfWhatIsMinted(t *testing.T) {
+	t.Parallel()
+	for broken, want := range map[string][]string{
+		"":        {"minting", "mint", "minted", "revoke", "ended"},
+		"minting": {"minting"},
+		"minted":  {"minting", "mint", "minted", "revoke", "ended"},
+		"ended":   {"minting", "mint", "minted", "revoke", "ended"},
+	} {
+		m := newMintHouse(t)
+		b := lease.New(lease.Options{Path: m.path, Now: m.clock.now, Alive: func(nacre.SessionID) bool { return true }, Elsewhere: &others{m, broken}})
+		l, err := b.Acquire(t.Context(), "s1", "main", m.granted(lease.Budget{Until: m.clock.now().Add(time.Hour)}))
+		if given := err == nil; given != (broken == "" || broken == "ended") {
+			t.Errorf("%s: have %v", broken, err)
+		}
+		if held, err := b.Held(); err != nil || len(held) != len(m.good) {
+			t.Errorf("%s: have %+v, %v; %v are good", broken, held, err, m.good)
+		}
+		if l != nil {
+			if err := l.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if held, err := b.Held(); err != nil || len(held)+len(m.good) != 0 || !slices.Equal(m.did, want) {
+			t.Errorf("%s: it did %v, want %v; %v are held, %v are good: %v", broken, m.did, want, held, m.good, err)
+		}
+	}
+}
+
 // M-30: where a provider's credentials live for less than a lease, the lease goes on with the next one,
 // and the renewals that a person granted are of leases.
 func TestCredentialsThatAreShorterThanALeaseUseUpNoRenewals(t *testing.T) {

@@ -75,6 +75,31 @@ type Options struct {
 	Alive func(nacre.SessionID) bool
 	// Issuer gives who minted a credential of that name. It may be nil where none is minted.
 	Issuer func(credential string) (Issuer, error)
+	// Elsewhere is told of what is minted; nil where no other machine is.
+	Elsewhere Elsewhere
+}
+
+// Elsewhere are other machines, which take back what this one cannot any more (X-01).
+type Elsewhere interface {
+	// Minting says that a credential is about to be minted, which is good for no longer. Where it fails none is.
+	Minting(ctx context.Context, held Held, atMost time.Duration) error
+	// Minted says what it is revoked with. Where it fails it is taken back, and nobody is given it.
+	Minted(ctx context.Context, held Held, handle nacre.Secret, atMost time.Duration) error
+	// Ended says that it was taken back, or never was.
+	Ended(ctx context.Context, id string) error
+}
+
+// Held is a lease that was not given back.
+type Held struct {
+	ID         string          `json:"-"`
+	Session    nacre.SessionID `json:"session"`
+	Group      nacre.Group     `json:"group"`
+	Credential string          `json:"credential"`
+	Since      time.Time       `json:"since"`
+	// Until is when what was minted has ended by itself at the latest; zero for what nobody minted.
+	Until time.Time `json:"until,omitzero"`
+	// Lost says that its session is gone.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // Broker hands out leases. It is safe for concurrent use, also by processes.
@@ -129,6 +154,29 @@ func (b *Broker) Sweep(ctx context.Context) ([]Orphan, error) {
 		orphans = append(orphans, orphan)
 	}
 	return orphans, nil
+}
+
+// Held are the leases that were not given back on this machine, the oldest first.
+func (b *Broker) Held() (held []Held, err error) {
+	entries, err := b.ledger.held()
+	if err != nil {
+		return nil, fmt.Errorf("the ledger of leases: %w", err)
+	}
+	for _, e := range entries {
+		h := e.held()
+		h.Lost = !b.options.Alive(e.Session)
+		held = append(held, h)
+	}
+	return held, nil
+}
+
+// TakeBack revokes what a session of another machine left.
+func (b *Broker) TakeBack(ctx context.Context, credential string, handle nacre.Secret) error {
+	err := b.revoke(ctx, credential, handle)
+	if errors.Is(err, ErrIrrevocable) {
+		return nil
+	}
+	return err
 }
 
 // Orphan is a lease that its session did not give back.

@@ -42,6 +42,10 @@ type entry struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
+func (e entry) held() Held {
+	return Held{ID: e.Lease, Session: e.Session, Group: e.Group, Credential: e.Credential, Since: e.Time, Until: e.Until}
+}
+
 // ledger is a file of lines, which several processes write to under a lock.
 type ledger struct{ path string }
 
@@ -122,6 +126,18 @@ func linesOf(entries []entry) ([]byte, error) {
 		lines.Write(append(line, '\n'))
 	}
 	return lines.Bytes(), nil
+}
+
+// held gives the leases that are held; nothing where there is no ledger.
+func (l ledger) held() (held []entry, err error) {
+	if _, err := os.Stat(l.path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	err = l.locked(func(file *os.File) error {
+		held, _, err = read(file)
+		return err
+	})
+	return held, err
 }
 
 // sweep ends what sessions that are gone still hold, and shortens a long ledger. What was

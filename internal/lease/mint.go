@@ -120,13 +120,13 @@ func (l *Lease) mintOne(ctx context.Context, term time.Duration) (*mint, Materia
 	m := &mint{entry: l.entry}
 	now := b.options.Now()
 	m.entry.Lease, m.entry.Until = newID(), now.Add(longestMint).UTC()
-	if err := b.write(m.entry, eventMinting); err != nil {
+	if err := b.minting(ctx, m.entry); err != nil {
 		return nil, Material{}, err
 	}
 	given, err := l.spec.Issuer.Mint(ctx, term)
 	if err != nil {
 		if ctx.Err() == nil && (errors.Is(err, ErrRefused) || errors.Is(err, ErrNothing)) { // nothing was minted
-			err = errors.Join(err, b.write(m.entry, eventReleased))
+			err = errors.Join(err, b.forget(ctx, m.entry, eventReleased))
 		}
 		return nil, Material{}, err
 	}
@@ -136,10 +136,41 @@ func (l *Lease) mintOne(ctx context.Context, term time.Duration) (*mint, Materia
 			m.ends = end
 		}
 	}
-	if err := b.keepHandle(m.entry.Lease, given.Handle); err != nil {
+	if err := b.minted(ctx, m.entry, given); err != nil {
 		return nil, Material{}, errors.Join(err, b.end(ctx, l.spec.Issuer, *m, eventReleased))
 	}
 	return m, given.Material, nil
+}
+
+// minting says everywhere that a credential is about to be minted.
+func (b *Broker) minting(ctx context.Context, e entry) error {
+	err := b.write(e, eventMinting)
+	if err != nil || b.options.Elsewhere == nil {
+		return err
+	}
+	if err := b.options.Elsewhere.Minting(ctx, e.held(), longestMint); err != nil {
+		return errors.Join(err, b.write(e, eventReleased)) // a row whose answer was lost ends by itself
+	}
+	return nil
+}
+
+// minted keeps what a credential is revoked with, here and where other machines find it.
+func (b *Broker) minted(ctx context.Context, e entry, given Minted) error {
+	err := b.keepHandle(e.Lease, given.Handle)
+	if err != nil || b.options.Elsewhere == nil {
+		return err
+	}
+	return b.options.Elsewhere.Minted(ctx, e.held(), given.Handle, deadline.Left(b.options.Now(), given.Expires))
+}
+
+// forget says that a credential is not good any more. Where other machines do not hear of it, they take it back
+// once more, which changes nothing.
+func (b *Broker) forget(ctx context.Context, e entry, event string) error {
+	err := errors.Join(b.write(e, event), b.dropHandle(e.Lease))
+	if err == nil && b.options.Elsewhere != nil {
+		_ = b.options.Elsewhere.Ended(ctx, e.Lease)
+	}
+	return err
 }
 
 // outlasting is a context that ends a while after the given one does.
@@ -188,7 +219,7 @@ func (b *Broker) end(ctx context.Context, by Issuer, m mint, event string) error
 	default:
 		return fmt.Errorf("credential %s was not taken back: %w; the next session, or nacre credentials sweep, tries again", m.entry.Credential, err)
 	}
-	return errors.Join(b.write(m.entry, event), b.dropHandle(m.entry.Lease))
+	return b.forget(ctx, m.entry, event)
 }
 
 // byHand is what a person does about a provider's no, which does not pass by itself.
@@ -202,7 +233,7 @@ func (b *Broker) takeBack(ctx context.Context, e entry, o *Orphan, silent map[st
 		err = b.revokeOrphan(ctx, e, silent)
 	}
 	if err == nil {
-		return errors.Join(b.write(e, eventOrphaned), b.dropHandle(e.Lease))
+		return b.forget(ctx, e, eventOrphaned)
 	}
 	o.Left = err.Error()
 	if o.Refused = errors.Is(err, ErrRefused); o.Refused {
@@ -220,23 +251,28 @@ func (b *Broker) revokeOrphan(ctx context.Context, e entry, silent map[string]er
 		return errors.New("nacre does not know it: nacre ended while it was minted, or its provider did not answer")
 	case err != nil:
 		return errors.New("what it is revoked with cannot be read")
-	case b.options.Issuer == nil:
-		return errNobody
+	case silent[e.Credential] != nil:
+		return silent[e.Credential]
 	}
-	by, err := b.options.Issuer(e.Credential)
-	if err != nil || by == nil {
-		return errNobody
-	}
-	if err := silent[e.Credential]; err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, revokePatience)
-	defer cancel()
-	err = by.Revoke(ctx, handle)
+	err = b.revoke(ctx, e.Credential, handle)
 	if err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrIrrevocable) {
 		silent[e.Credential] = err
 	}
 	return err
+}
+
+// revoke has a credential's provider end one.
+func (b *Broker) revoke(ctx context.Context, credential string, handle nacre.Secret) error {
+	if b.options.Issuer == nil {
+		return errNobody
+	}
+	by, err := b.options.Issuer(credential)
+	if err != nil || by == nil {
+		return errNobody
+	}
+	ctx, cancel := context.WithTimeout(ctx, revokePatience)
+	defer cancel()
+	return by.Revoke(ctx, handle)
 }
 
 var errNobody = errors.New("config.toml no longer says who minted it")

@@ -35,7 +35,7 @@ func (l *Credentials) Use(ctx context.Context) error {
 // Minted are credentials of which one is minted and held, swept until they are closed.
 func Minted(ctx context.Context, broker *lease.Broker, recorder nacre.Recorder, held *lease.Lease) *Credentials {
 	c := config.Credential{Name: held.Name(), Mint: lease.Minting{Kind: lease.Vault}}
-	l := &Credentials{inst: awake(), broker: broker, session: &session.Session{Recorder: recorder}}
+	l := &Credentials{inst: awake(), others: &Others{inst: awake(), broker: broker}, session: &session.Session{Recorder: recorder}}
 	l.holds = []*hold{{of: l, config: c, leases: []*lease.Lease{held}}}
 	l.sweepLater(ctx, []config.Credential{c})
 	return l

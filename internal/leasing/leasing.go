@@ -23,6 +23,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/lease"
 	"github.com/nacre-dev/nacre/internal/lease/issuer"
 	"github.com/nacre-dev/nacre/internal/lease/sshagent"
+	"github.com/nacre-dev/nacre/internal/machines"
 	"github.com/nacre-dev/nacre/internal/session"
 )
 
@@ -30,7 +31,7 @@ import (
 type Credentials struct {
 	session   *session.Session
 	inst      *installation.Installation
-	broker    *lease.Broker
+	others    *Others
 	holds     []*hold
 	authority *egress.Authority
 	sweeping  func() // ends the sweeps; nil where there are none
@@ -56,8 +57,8 @@ type hold struct {
 	private sshagent.Signer // of a key of SSH, once it was read
 }
 
-func leaseBroker(inst *installation.Installation) *lease.Broker {
-	return lease.New(lease.Options{
+func leaseBroker(inst *installation.Installation, others *machines.Leases) *lease.Broker {
+	o := lease.Options{
 		Path: filepath.Join(inst.Registry.Paths().State, "leases.jsonl"), Now: inst.Options.Now, Getenv: inst.Options.Getenv,
 		Alive: func(id nacre.SessionID) bool {
 			known, err := inst.Registry.Show(id)
@@ -70,7 +71,11 @@ func leaseBroker(inst *installation.Installation) *lease.Broker {
 			}
 			return issuerOf(inst, inst.Config.Credentials[at])
 		},
-	})
+	}
+	if others != nil {
+		o.Elsewhere = elsewhere{inst, others}
+	}
+	return lease.New(o)
 }
 
 // issuerOf is who mints a credential; nil where nobody does.
@@ -132,7 +137,7 @@ func Open(ctx context.Context, inst *installation.Installation, s *session.Sessi
 	if len(configs) == 0 && len(a.Opened) == 0 && !installation.HasAuthorities(inst) {
 		return nil, nil //nolint:nilnil // a nil one holds none
 	}
-	l := &Credentials{session: s, inst: inst, broker: leaseBroker(inst), asked: a}
+	l := &Credentials{session: s, inst: inst, others: OthersOf(inst), asked: a}
 	l.written.dir, l.written.group = inst.Registry.Paths().Config, string(s.Group())
 	return l, l.take(ctx, configs)
 }
@@ -174,12 +179,14 @@ func (l *Credentials) take(ctx context.Context, configs []config.Credential) err
 
 // sweep takes back what sessions that are gone left, and records it.
 func (l *Credentials) sweep(ctx context.Context) error {
-	orphans, err := l.broker.Sweep(ctx)
+	orphans, err := l.others.broker.Sweep(ctx)
 	if err != nil {
 		return &installation.NotReady{What: "credentials", Err: err}
 	}
+	others, _ := l.others.TakeBack(ctx, rested) // what is left is taken back later, here or at another machine
+	orphans = append(orphans, others...)
 	for _, orphan := range orphans {
-		if err := l.record(ctx, "orphaned", orphan); err != nil {
+		if err := l.session.Recorder.Commit(ctx, orphaned(orphan)); err != nil {
 			return err
 		}
 	}
@@ -375,7 +382,7 @@ func (h *hold) acquire(ctx context.Context) error {
 		if i > 0 && (by != nil || !source.Named()) {
 			continue // a minted key is one lease, and these are what it is minted with
 		}
-		l, err := h.of.broker.Acquire(ctx, s.ID(), s.Group(), lease.Spec{Name: h.config.Name, Source: source, Issuer: by, TTL: ttl, Expires: h.config.Expires, Budget: h.budget})
+		l, err := h.of.others.broker.Acquire(ctx, s.ID(), s.Group(), lease.Spec{Name: h.config.Name, Source: source, Issuer: by, TTL: ttl, Expires: h.config.Expires, Budget: h.budget})
 		if err != nil {
 			return errors.Join(err, release(ctx, taken))
 		}

@@ -46,7 +46,7 @@ func probe(ctx context.Context, inst *installation.Installation, c config.Creden
 		return "", err
 	}
 	began := inst.Options.Now()
-	l, err := leaseBroker(inst).Acquire(ctx, "probe", "main", lease.Spec{Name: c.Name, Issuer: by, TTL: ttl})
+	l, err := OthersOf(inst).broker.Acquire(ctx, "probe", "main", lease.Spec{Name: c.Name, Issuer: by, TTL: ttl})
 	if err != nil {
 		return "", err
 	}
@@ -61,11 +61,13 @@ func probe(ctx context.Context, inst *installation.Installation, c config.Creden
 	return c.Name + " · " + c.Mint.Kind + did + c.Mint.Scope() + " in " + took.Round(time.Millisecond).String(), nil
 }
 
-// Sweep takes back what sessions that are gone left, and says what that was.
+// Sweep takes back what sessions that are gone left, on whichever machine, and says what that was.
 func Sweep(ctx context.Context, inst *installation.Installation) ([]lease.Orphan, error) {
-	orphans, err := leaseBroker(inst).Sweep(ctx)
+	o := OthersOf(inst)
+	orphans, err := o.broker.Sweep(ctx)
 	if err != nil {
 		return orphans, &installation.NotReady{What: "credentials", Err: inst.Writable(err)}
 	}
-	return orphans, nil
+	others, err := o.TakeBack(ctx, 0)
+	return append(orphans, others...), err
 }

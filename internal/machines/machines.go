@@ -55,7 +55,7 @@ CREATE TABLE nacre_machine (name text PRIMARY KEY, key bytea NOT NULL UNIQUE, si
 CREATE TABLE nacre_chain (machine text REFERENCES nacre_machine, chain text, upto bigint NOT NULL, head bytea NOT NULL, PRIMARY KEY (machine, chain))`, `
 CREATE TABLE nacre_chain_line (machine text, chain text, first bigint, upto bigint NOT NULL, lines bytea NOT NULL, PRIMARY KEY (machine, chain, first),
 	FOREIGN KEY (machine, chain) REFERENCES nacre_chain ON DELETE CASCADE)`, sessions, runs, `
-ALTER TABLE nacre_machine ADD retired bytea`}
+ALTER TABLE nacre_machine ADD retired bytea`, leases}
 }
 
 // Machine is this one, with a store that it shares.

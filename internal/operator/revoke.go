@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/machines"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/revocation"
 	"github.com/nacre-dev/nacre/kernel"
@@ -75,6 +77,7 @@ func revocableSession(inst *installation.Installation, group nacre.Group, name s
 	}
 	meant := Revoked{Kind: "session"}
 	switch known, err := inst.Registry.Show(id); {
+	case errors.Is(err, registry.ErrUnknown) && elsewhere(inst, func(s machines.Session) bool { return s.ID == id && s.Group == group }):
 	case err != nil:
 		meant.Note = err.Error() // it is revoked all the same
 		meant.Unknown = errors.Is(err, registry.ErrUnknown)
@@ -95,7 +98,8 @@ func revocable(inst *installation.Installation, group nacre.Group) (Revoked, err
 	if err != nil {
 		return Revoked{Kind: "group", Note: err.Error()}, nil //nolint:nilerr // the group is revoked all the same: a file that nobody can read lets nothing in
 	}
-	if !slices.ContainsFunc(sessions, func(s registry.Session) bool { return s.Group == group }) {
+	if !slices.ContainsFunc(sessions, func(s registry.Session) bool { return s.Group == group }) &&
+		!elsewhere(inst, func(s machines.Session) bool { return s.Group == group }) {
 		_, configured := inst.Config.Groups[string(group)]
 		return Revoked{
 			Kind: "group", Note: fmt.Sprintf("group %s has had no session; a grant's id has 32 letters and digits", group),
@@ -103,6 +107,13 @@ func revocable(inst *installation.Installation, group nacre.Group) (Revoked, err
 		}, nil
 	}
 	return Revoked{Kind: "group"}, nil
+}
+
+// elsewhere tells whether another machine of the installation has such a session. Where the store does not answer,
+// nobody knows of one.
+func elsewhere(inst *installation.Installation, such func(machines.Session) bool) bool {
+	list, err := machines.SessionsOf(inst.Registry, inst.Keys).List(context.Background(), false)
+	return err == nil && slices.ContainsFunc(list, such)
 }
 
 // RotateGrantKey makes a new key sign grants, and returns its id. What the last

@@ -20,8 +20,13 @@ const (
 	restMost    = 16 * time.Minute
 )
 
-// Carry goes on with a run of a machine that is lost, and tells in which session and what came of it.
-type Carry func(ctx context.Context, lost operator.KeptRun) (session nacre.SessionID, outcome string, err error)
+// Lost deals with what machines leave that are lost.
+type Lost struct {
+	// Carry goes on with a run, and tells in which session and what came of it.
+	Carry func(ctx context.Context, lost operator.KeptRun) (session nacre.SessionID, outcome string, err error)
+	// TakeBack revokes what was minted there, and gives the records of what that was.
+	TakeBack func(ctx context.Context) []nacre.Record
+}
 
 // carried are the runs of lost machines that this node goes on with, or has left to others for a while.
 type carried struct {
@@ -74,7 +79,7 @@ func (h *server) carryOn(work context.Context, working *sync.WaitGroup) {
 
 // carryOne tells what became of a run that this node carries on.
 func (h *server) carryOne(work context.Context, run operator.KeptRun) {
-	session, outcome, err := h.carry(work, run)
+	session, outcome, err := h.lost.Carry(work, run)
 	if errors.Is(err, operator.ErrNotLost) {
 		return // another node was faster
 	}

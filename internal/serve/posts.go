@@ -16,6 +16,8 @@ const (
 	// of a lease they have moved within three seconds. postWait bounds such a question.
 	postLook = 500 * time.Millisecond
 	postWait = 2 * time.Second
+	// leaseLook is how often a node asks for what lost sessions of other machines had minted.
+	leaseLook = 2 * time.Second
 	// postRest is for how many looks a node leaves a channel to others that it could not serve.
 	postRest = 20
 )
@@ -104,6 +106,26 @@ func (h *server) loseSessions(work context.Context, working *sync.WaitGroup) {
 		case <-look.C:
 			_ = operator.LoseSessions(work, h.Inst) // what fails is done at a later look
 			h.carryOn(work, working)
+		}
+	}
+}
+
+// takeLeasesBack revokes what lost sessions of other machines had minted, until work ends. A provider that does not
+// answer keeps nothing else waiting.
+func (h *server) takeLeasesBack(work context.Context) {
+	if h.posts.node == nil {
+		return
+	}
+	look := time.NewTicker(leaseLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-work.Done():
+			return
+		case <-look.C:
+		}
+		for _, record := range h.lost.TakeBack(work) {
+			h.Note(work, record)
 		}
 	}
 }

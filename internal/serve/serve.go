@@ -67,19 +67,19 @@ type server struct {
 	plugged    chan struct{} // closed when shared is there
 	endpoints  *endpoints.Endpoints
 	posts      posts
-	carry      Carry
+	lost       Lost
 	carried    carried
 }
 
 // Run runs channels, schedules and the event bus until ctx ends, and starts
 // agents for what comes in (D-32 to D-36). At the end no new work is taken, what
 // runs is told to end, and plugins are drained (D-24).
-func Run(ctx context.Context, inst *installation.Installation, attend Attend, carry Carry, o Serve) (err error) {
+func Run(ctx context.Context, inst *installation.Installation, attend Attend, lost Lost, o Serve) (err error) {
 	h, err := openServer(ctx, inst, o)
 	if err != nil {
 		return err
 	}
-	h.attend, h.carry, h.cards = attend, carry, o.Cards
+	h.attend, h.lost, h.cards = attend, lost, o.Cards
 	outcome := "failed"
 	defer func() { err = errors.Join(err, h.leave(ctx, outcome, o.Warn)) }()
 	// What serves goes on while the end is told of, and ends then.
@@ -106,6 +106,7 @@ func Run(ctx context.Context, inst *installation.Installation, attend Attend, ca
 	})
 	working.Go(func() { h.keepPosts(work) })
 	working.Go(func() { h.loseSessions(work, &working) })
+	working.Go(func() { h.takeLeasesBack(work) })
 	working.Go(func() { h.mail.TellDropsEveryMinute(work) })
 	if o.Cards != nil {
 		working.Go(func() {

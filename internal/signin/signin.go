@@ -1,4 +1,6 @@
-package leasing
+// Package signin has a person sign in at the authorization server of an MCP server, and keeps what came of it
+// where credentials find it (M-36). No result holds a token.
+package signin
 
 import (
 	"context"
@@ -15,11 +17,11 @@ import (
 	"github.com/nacre-dev/nacre/internal/lease/oauth"
 )
 
-// signInPatience is how long a person has to sign in.
-const signInPatience = 10 * time.Minute
+// patience is how long a person has to sign in.
+const patience = 10 * time.Minute
 
-// SignInRequest is for whom a person signs in.
-type SignInRequest struct {
+// Request is for whom a person signs in.
+type Request struct {
 	// Server is the URL of the MCP server.
 	Server string
 	// ClientID is one that the authorization server knows already; empty means that nacre
@@ -34,8 +36,8 @@ type SignInRequest struct {
 	Show func(page, code string)
 }
 
-// SignedIn is what came of a sign-in, or of its end. It holds no token.
-type SignedIn struct {
+// Done is what came of a sign-in, or of its end.
+type Done struct {
 	Name string `json:"name"`
 	// File is what value_oauth names.
 	File string `json:"file"`
@@ -49,8 +51,8 @@ type SignedIn struct {
 	Left string `json:"left,omitempty"`
 }
 
-// signInStore is the file of a sign-in, in the config folder.
-func signInStore(inst *installation.Installation, name string) (oauth.Store, error) {
+// storeOf is the file of a sign-in, in the config folder.
+func storeOf(inst *installation.Installation, name string) (oauth.Store, error) {
 	if name == "" || len(name) > 64 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return oauth.Store{}, config.Errorf("a sign-in's name is 1–64 lower-case letters, digits and dashes")
 	}
@@ -66,35 +68,35 @@ func signInStore(inst *installation.Installation, name string) (oauth.Store, err
 
 // SignIn has a person sign in at the authorization server of an MCP server (M-36), and keeps
 // what came of it where value_oauth finds it.
-func SignIn(ctx context.Context, inst *installation.Installation, name string, r SignInRequest) (SignedIn, error) {
-	store, err := signInStore(inst, name)
+func SignIn(ctx context.Context, inst *installation.Installation, name string, r Request) (Done, error) {
+	store, err := storeOf(inst, name)
 	if err != nil {
-		return SignedIn{}, err
+		return Done{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, signInPatience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	l, err := store.SignIn(ctx, oauth.Request(r))
 	if errors.Is(err, oauth.ErrServer) {
-		return SignedIn{}, config.Errorf("the sign-in %s is at no server: %w, as in nacre credentials login %s --url https://mcp.notes.example/mcp", name, err, name)
+		return Done{}, config.Errorf("the sign-in %s is at no server: %w, as in nacre credentials login %s --url https://mcp.notes.example/mcp", name, err, name)
 	}
 	if err != nil {
-		return SignedIn{}, &installation.NotReady{What: "sign-in " + name, Err: err}
+		return Done{}, &installation.NotReady{What: "sign-in " + name, Err: err}
 	}
 	if err := store.Keep(ctx, l); err != nil {
-		return SignedIn{}, inst.Writable(err)
+		return Done{}, inst.Writable(err)
 	}
-	return SignedIn{Name: name, File: store.Path, Host: l.Host(), Scopes: l.Scopes, Expires: l.Expires, Refreshed: l.Refresh != ""}, nil
+	return Done{Name: name, File: store.Path, Host: l.Host(), Scopes: l.Scopes, Expires: l.Expires, Refreshed: l.Refresh != ""}, nil
 }
 
 // SignOut revokes a sign-in, and takes its file away.
-func SignOut(ctx context.Context, inst *installation.Installation, name string) (SignedIn, error) {
-	store, err := signInStore(inst, name)
+func SignOut(ctx context.Context, inst *installation.Installation, name string) (Done, error) {
+	store, err := storeOf(inst, name)
 	if err != nil {
-		return SignedIn{}, err
+		return Done{}, err
 	}
 	left, err := store.Remove(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
-		return SignedIn{}, config.Errorf("there is no sign-in %s", name)
+		return Done{}, config.Errorf("there is no sign-in %s", name)
 	}
-	return SignedIn{Name: name, File: store.Path, Left: left}, inst.Writable(err)
+	return Done{Name: name, File: store.Path, Left: left}, inst.Writable(err)
 }

@@ -23,7 +23,7 @@ type credentialCommand Commands
 func (c Commands) Credentials() *cobra.Command { return credentialCommand(c).command() }
 
 func (c credentialCommand) command() *cobra.Command {
-	return command.Group("credentials", "what sessions may use of your secrets, and where those are", c.list(), c.add(), c.test(), c.rotate(), c.remove(), c.login(), c.logout(), c.sweep())
+	return command.Group("credentials", "what sessions may use of your secrets, and where those are", c.list(), c.add(), c.test(), c.rotate(), c.remove(), c.login(), c.logout(), c.leases(), c.sweep())
 }
 
 func (c credentialCommand) list() *cobra.Command {
@@ -261,11 +261,58 @@ func (c credentialCommand) removed(done assembly.CredentialChange) error {
 	return nil
 }
 
+func (c credentialCommand) leases() *cobra.Command {
+	return &cobra.Command{
+		Use: "leases", Short: "what sessions hold of credentials, and have not given back", Args: command.NoArguments,
+		Long: `Shows which session holds which credential since when, and until when what was minted
+for it is good at the latest. With [store] in config.toml, so are those that were minted on the
+other machines of the installation, as MACHINE/SESSION; nacre grants revoke ends what a session
+may use, on whichever machine it runs.`,
+		Example: "  nacre credentials leases",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			rt, err := c.Open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			held, err := assembly.CredentialLeases(cmd.Context(), rt)
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				return c.PrintJSON(append([]assembly.CredentialLease{}, held...))
+			}
+			c.held(held)
+			return nil
+		},
+	}
+}
+
+func (c credentialCommand) held(held []assembly.CredentialLease) {
+	p := c.Printer(c.Stdout)
+	if len(held) == 0 {
+		p.Line("no session holds a credential")
+		return
+	}
+	var rows [][]string
+	for _, h := range held {
+		session, until := string(h.Session), "-"
+		if h.Lost {
+			session += " (gone)"
+		}
+		if !h.Until.IsZero() {
+			until = h.Until.Local().Format("15:04")
+		}
+		rows = append(rows, []string{h.Credential, session, string(h.Group), h.Since.Local().Format("2006-01-02 15:04"), until})
+	}
+	p.Table([]string{"CREDENTIAL", "SESSION", "GROUP", "SINCE", "GOOD UNTIL"}, rows)
+}
+
 func (c credentialCommand) sweep() *cobra.Command {
 	return &cobra.Command{
 		Use: "sweep", Short: "take back what sessions that crashed left", Args: command.NoArguments,
-		Long: `Revokes the credentials that were minted for sessions that are gone. Each session does
-so when it opens, and every five minutes while it holds one. What a provider would not
+		Long: `Revokes the credentials that were minted for sessions that are gone, with [store] in
+config.toml those of the other machines, too. Each session does so when it opens, and every five
+minutes while it holds one. What a provider would not
 take back now is tried again by the next sweep, until it has ended by itself.`,
 		Example: "  nacre credentials sweep",
 		RunE: func(cmd *cobra.Command, _ []string) error {
