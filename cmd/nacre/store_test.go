@@ -147,6 +147,8 @@ func TestNothingRunsWhereItsStoreTakesNoRecord(t *testing.T) {
 	store(address + "&options=-c%20default_transaction_read_only%3Don")
 	touch("[store]", "read-only")
 	store(address)
+	one.nacre("exec", "-q", "--", "true").want(t, 0) // which seals the chain that was begun and recorded nowhere else
+	one.nacre("audit", "verify").want(t, 0)
 	one.write("home/.config/nacre/config.toml", strings.ReplaceAll(storeConfig, "acme", "globex")+toolsConfig)
 	touch("[store]", "another installation")
 	one.write("home/.config/nacre/config.toml", storeConfig+toolsConfig)

@@ -41,11 +41,16 @@ func (k *keeper) keep(b audit.Batch) (next uint64, err error) {
 func patiently(ctx context.Context, most time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
+	var before error
 	for {
 		err := do(ctx)
 		if err == nil || !waits(err) {
 			return err
 		}
+		if ctx.Err() != nil && before != nil {
+			return before // what it waited for: this one was told to end
+		}
+		before = err
 		select {
 		case <-ctx.Done():
 			return err

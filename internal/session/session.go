@@ -97,6 +97,8 @@ type Session struct {
 type hold struct {
 	held    *registry.Held
 	resumed bool
+	// unsealed says that its chain may have been begun, and was not opened: the next start seals what is there.
+	unsealed bool
 }
 
 // ErrStopped is why a session's context ends when somebody stops it.
@@ -216,6 +218,7 @@ func (s *Session) openChain(ctx context.Context, o Options) error {
 	}
 	chain, err := audit.Open(ctx, options)
 	if err != nil {
+		s.unsealed = true
 		return err
 	}
 	s.chain = chain
@@ -560,7 +563,7 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 	if s.ended != nil {
 		errs = append(errs, s.ended(ctx, s.held.SessionStatus))
 	}
-	if finished && errors.Join(errs...) == nil {
+	if finished && !s.unsealed && errors.Join(errs...) == nil {
 		errs = append(errs, s.held.Settled())
 	}
 	return errors.Join(append(errs, s.held.Release())...)
