@@ -36,6 +36,7 @@ func TestEnginesSealWhatTheyRun(t *testing.T) {
 				"[[credential]]\nname = \"hub\"\ngroups = [\"main\"]\nstanding_secret = true\nvalue_env = \"HUB_OF_THE_HOST\"\ndelivery = \"inside\"\nas_env = \"HUB_TOKEN\"\n")
 			e.env = append(e.env, "HUB_OF_THE_HOST="+engineSecret)
 			e.sealsACommand(t)
+			e.showsNoFolder(t)
 			e.inspectsNoSecret(t, socket)
 			e.landsARun(t)
 			e.publishesAPort(t, c.runtime != "")
@@ -165,6 +166,17 @@ func (e engineHouse) sealsACommand(t *testing.T) {
 	}
 	if err := os.Remove(filepath.Join(e.project, "made")); err != nil {
 		t.Error(err)
+	}
+}
+
+// showsNoFolder (M-42): an engine brings no folder into a container that runs, and the agent is told so.
+func (e engineHouse) showsNoFolder(t *testing.T) {
+	t.Helper()
+	out := e.nacre(t, 0, "exec", "--project", e.project, "--", "sh", "-c", `ipc request_folder '{"path":"../home","reason":"its types"}'; ls /folders; true`)
+	for _, want := range []string{"by the native backend alone", "No such file"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("have %s, want %q", out, want)
+		}
 	}
 }
 

@@ -175,6 +175,20 @@ func TestPlacesThatNobodyIsAskedAbout(t *testing.T) {
 	has(t, i.records("asks"), `"kind":"mount.refused"`)
 }
 
+// M-12, M-42: nobody is asked to let an agent write outside of its project: there is no such question, whatever the agent
+// adds to its call, and a tool's list says so.
+func TestNoFolderIsAskedForToBeWritten(t *testing.T) {
+	t.Parallel()
+	i := besideProject(t)
+	done := i.nacre("exec", "-q", "--session", "asks", "--project", "p", "--", "sh", "-c",
+		`ipc list_tools {} | grep -o 'outside of your project nothing can be written'; for more in '"access":"read-write"' '"write":true' '"mode":"rw"'; do ipc request_folder '{"path":"../lib","reason":"its types",'$more'}' 2>&1; done; ls /folders`)
+	done.want(t, 2, "outside of your project nothing can be written", "No such file")
+	if have := strings.Count(done.stdout, "VALIDATION_FAILED"); have != 3 {
+		t.Errorf("%d calls were refused for what they add: %s", have, done.stdout)
+	}
+	hasNo(t, i.records("asks"), `"kind":"approval.ask"`, `"kind":"mount.grant"`)
+}
+
 // M-42: an agent that asks a thousand times for one folder, or for many, asks a person one question.
 func TestABurstOfRequestsIsOneQuestion(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ const folderCalls = 12
 func FolderTool(ask nacre.Driver) nacre.Tool {
 	return nacre.Tool{Driver: ask, Capability: nacre.Capability{
 		ID: nacre.CapabilityID("core." + string(RequestFolder)), Tool: RequestFolder, Name: string(RequestFolder),
-		Description: "Ask a person to show you a folder that is outside of your project, such as a sibling repository or a folder of data. On their yes it is at the place that is returned, read-only. Call it again with the same path while its state is waiting",
+		Description: "Ask a person to show you a folder that is outside of your project, such as a sibling repository or a folder of data. On their yes it is at the place that is returned, read-only: outside of your project nothing can be written. Call it again with the same path while its state is waiting",
 		Safety:      nacre.Read, Sensitivity: nacre.SensitiveNone, Returns: nacre.Trusted, Handling: nacre.Handling{Intrinsic: true},
 		Values: nacre.Values{Sinks: []string{"path"}, Kinds: map[string]nacre.ValueKind{"path": nacre.KindPath}},
 		Rate:   nacre.RateLimit{Calls: folderCalls, Window: time.Minute},

@@ -90,8 +90,22 @@ func (g *Ground) folders(ctx context.Context) error {
 	if g.templates, err = templates(ctx, dir); err != nil {
 		return err
 	}
+	if g.target.Shown, err = shown(dir); err != nil {
+		return err
+	}
 	g.target, err = g.fresh(g.target, false)
 	return err
+}
+
+// shown are two folders that a sandbox is shown while it runs, with what it must not find beside them.
+func shown(dir string) (probe.Shown, error) {
+	around := filepath.Join(dir, "around")
+	on := probe.Shown{Folder: filepath.Join(around, "shown"), Gone: filepath.Join(around, "gone")}
+	secret := filepath.Join(around, probe.ShownSecret)
+	return on, errors.Join(
+		os.MkdirAll(on.Folder, 0o700), os.Mkdir(on.Gone, 0o700),
+		os.WriteFile(secret, []byte(marker), 0o600), os.WriteFile(filepath.Join(on.Gone, probe.ShownSecret), []byte(marker), 0o600),
+		os.WriteFile(filepath.Join(on.Folder, probe.ShownNote), nil, 0o600), os.Symlink(secret, filepath.Join(on.Folder, probe.ShownLink)))
 }
 
 // facts are what a sandbox must not learn, and what a user of the host may have.

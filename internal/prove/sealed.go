@@ -115,6 +115,7 @@ func (g *Ground) single(ctx context.Context, b sandbox.Backend, name string) (pr
 	if err != nil {
 		return probe.Finding{}, err
 	}
+	target.Shown = probe.Shown{} // no probe that has a sandbox of its own looks for them
 	start, err := after(filepath.Dir(target.Project))
 	if err != nil {
 		return probe.Finding{}, err
@@ -220,10 +221,6 @@ func (g *Ground) run(ctx context.Context, b sandbox.Backend, target probe.Target
 		return nil, sandbox.Exit{}, err
 	}
 	target.Project, target.Scratch, target.Init, target.Proxy = posture.Workspace, posture.Home, 1, "127.0.0.1:3128"
-	input, err := json.Marshal(target)
-	if err != nil {
-		return nil, sandbox.Exit{}, err
-	}
 	stdin, feed, err := os.Pipe()
 	if err != nil {
 		return nil, sandbox.Exit{}, err
@@ -239,14 +236,41 @@ func (g *Ground) run(ctx context.Context, b sandbox.Backend, target probe.Target
 	if err := errors.Join(err, stdin.Close(), stdout.Close()); err != nil {
 		return nil, sandbox.Exit{}, errors.Join(err, feed.Close())
 	}
-	_, err = feed.Write(input)
-	err = errors.Join(err, feed.Close())
+	if target.Shown != (probe.Shown{}) {
+		target.Shown = show(b, process, target.Shown)
+	}
+	err = errors.Join(json.NewEncoder(feed).Encode(target), feed.Close())
 	found, unread := findings(results)
 	exit, broken := process.Wait()
 	if broken != nil { // a container that its engine ended has no report
 		exit.Code = max(exit.Code, 1)
 	}
 	return found, exit, errors.Join(err, unread)
+}
+
+// show shows a sandbox that runs both folders, takes one of them away again, and says where they are
+// inside, or why they are not.
+func show(b sandbox.Backend, p sandbox.Process, on probe.Shown) probe.Shown {
+	backend, opens := b.(sandbox.Shows)
+	process, shows := p.(sandbox.Shown)
+	if !opens || !shows {
+		return probe.Shown{Unshown: "this backend brings no folder into a sandbox that runs"}
+	}
+	inside := map[string]string{on.Folder: "shown", on.Gone: "gone"}
+	for folder, place := range inside {
+		opened, err := backend.OpenFolder(folder)
+		if err == nil {
+			err = process.Show(opened, place)
+			opened.Close()
+		}
+		if err != nil {
+			return probe.Shown{Unshown: err.Error()}
+		}
+	}
+	if err := process.Hide(inside[on.Gone]); err != nil {
+		return probe.Shown{Unshown: err.Error()}
+	}
+	return probe.Shown{Folder: sandbox.FoldersDir + "/" + inside[on.Folder], Gone: sandbox.FoldersDir + "/" + inside[on.Gone]}
 }
 
 // findings reads what probes print: one JSON object a line.

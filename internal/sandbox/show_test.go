@@ -126,6 +126,46 @@ func TestAFolderIsShownInASandboxThatRuns(t *testing.T) {
 	}
 }
 
+// M-42: who stands in a folder that is taken away, or that the host moves out of what is shown, gets no further from
+// there: neither to what lies beside it on the host, nor to where it was moved.
+func TestNobodyLeavesAFolderByWhereTheyStand(t *testing.T) {
+	t.Parallel()
+	n, dir := open(t), folder(t)
+	outside := filepath.Join(t.TempDir(), "deep", "er")
+	const marker = "what-nobody-may-read"
+	if err := errors.Join(os.MkdirAll(outside, 0o755), os.Mkdir(filepath.Join(dir, "moved"), 0o755),
+		os.WriteFile(filepath.Join(filepath.Dir(dir), "secret"), []byte(marker), 0o600),
+		os.WriteFile(filepath.Join(filepath.Dir(outside), "secret"), []byte(marker), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := n.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	taken, moved := ask(t, n), ask(t, n)
+	for _, a := range []*asked{taken, moved} {
+		if err := a.p.(sandbox.Shown).Show(f, "lib"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken.does("cd /folders/lib/below")
+	moved.does("cd /folders/lib/moved")
+	if err := taken.p.(sandbox.Shown).Hide("lib"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "moved"), filepath.Join(outside, "moved")); err != nil {
+		t.Fatal(err)
+	}
+	for name, a := range map[string]*asked{"taken away": taken, "moved": moved} {
+		for _, line := range []string{"cat ../secret ../../secret ../../../secret", "cd ..; cat secret ../secret; ls -a . .."} {
+			if have := a.does(line); strings.Contains(have, marker) || strings.Contains(have, "secret\n") {
+				t.Errorf("%s: %s: have %q", name, line, have)
+			}
+		}
+	}
+}
+
 // M-42: what was asked for is what is shown, or nothing is.
 func TestAFolderThatWasSwappedIsNotShown(t *testing.T) {
 	t.Parallel()

@@ -80,6 +80,7 @@ type Finding struct {
 // Target names the decoys. The same probe gets other decoys in a control run.
 type Target struct {
 	Files
+	Shown
 	Listeners
 	Host
 	Limits
@@ -137,7 +138,7 @@ type Limits struct {
 func All() []Probe {
 	var all []Probe
 	for _, class := range [][]Probe{
-		fileSystem(), sharedLocks(), lateExecution(), network(), rareProtocols(), newerSockets(), namespaces(), privileges(), newerSettings(),
+		fileSystem(), sharedLocks(), shownFolders(), lateExecution(), network(), rareProtocols(), newerSockets(), namespaces(), privileges(), newerSettings(),
 		processes(), ipcProbes(), initProbes(), sharedCounts(), proxyBypasses(), resources(), sharedResources(), secrets(), sharedSecrets(),
 		systemCalls(), rareCalls(), newerCalls(),
 	} {
