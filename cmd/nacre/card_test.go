@@ -101,3 +101,113 @@ func TestEachKindIsLetThroughFromAChat(t *testing.T) {
 	has(t, i.records("goes-on"), `"identity":"discord:42","person":"ada","shown"`)
 	i.nacre("audit", "verify").want(t, 0)
 }
+
+// M-42, M-47: at each service a card is denied, and approved for an hour with exactly its arguments, after which the same
+// call is not asked about again. However a question ends while it is shown, by a press at one of them, by an answer in a
+// terminal, by its time, by the stop of its session or by the death of its nacre, its card is edited at each service: it has
+// no buttons then, and the one that approved decides nothing.
+func TestACardIsEditedHoweverItsQuestionEnds(t *testing.T) {
+	t.Parallel()
+	i, fakes, chats, pins := inEachChat(t)
+	with := i.configured() + toolsConfig + chats + "[egress.pin]\n" + pins
+	i.config(with)
+	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
+	i.serve()
+	const over = "It waits no longer: it was answered, its time is over, or its session ended."
+	type ending struct {
+		name, says string
+		ends       func(r *running)
+	}
+	endings := []ending{
+		{"answered", over, func(*running) { i.nacre("approvals", "deny", i.question().ID).want(t, 0) }},
+		{"expired", over, func(*running) {}},
+		{"stopped", over, func(*running) { i.nacre("sessions", "stop", "stopped").want(t, 0) }},
+		{"killed", over, func(r *running) { check(t, r.Process.Kill()) }},
+	}
+	for service, fake := range fakes {
+		taps := func(button int) func(*running) {
+			return func(*running) { fake.taps(chatServices()[service].users.ada, fake.card()[button]) }
+		}
+		endings = append(endings, ending{"denied-" + service, "Denied by ada (" + service + ").", taps(1)}, ending{"hour-" + service, "Approved for an hour by ada (" + service + ").", taps(2)})
+	}
+	for _, c := range endings {
+		ended, before := map[string]int{}, map[string]string{}
+		for service, fake := range fakes {
+			ended[service], before[service] = fake.ended(c.says), strings.Join(fake.card()[:min(1, len(fake.card()))], "")
+		}
+		if c.name == "expired" { // which is soon, for this session alone
+			i.config("ask_seconds = 5\n" + with)
+		}
+		calls := `ipc delete_reminder '{"reminder_id":"R-1"}'`
+		if strings.HasPrefix(c.name, "hour-") {
+			calls += "; " + calls
+		}
+		r := i.begin("exec", "-q", "--session", c.name, "--", "sh", "-c", calls)
+		buttons := map[string][]string{}
+		for service, fake := range fakes {
+			until(t, c.name+": the card at "+service, func() bool {
+				buttons[service] = fake.card()
+				return len(buttons[service]) == 3 && buttons[service][0] != before[service] || fake.ended(c.says) > ended[service] // a slow machine may see the end alone
+			})
+		}
+		i.config(with)
+		c.ends(r)
+		for service, fake := range fakes {
+			until(t, c.name+": the end of the card at "+service, func() bool { return fake.ended(c.says) > ended[service] })
+			for _, button := range buttons[service][:min(1, len(buttons[service]))] {
+				refused := strings.Count(fake.heard(), "Nothing was decided: ")
+				fake.taps(chatServices()[service].users.ada, button)
+				until(t, c.name+": the refusal at "+service, func() bool { return strings.Count(fake.heard(), "Nothing was decided: ") > refused })
+			}
+		}
+		finish(t, r)
+		records := i.records(c.name)
+		if asked := strings.Count(records, `"kind":"approval.ask"`); asked != 1 {
+			t.Errorf("%s: asked %d times", c.name, asked)
+		}
+		if approved := strings.Contains(records, `"outcome":"approved"`); approved != strings.HasPrefix(c.name, "hour-") {
+			t.Errorf("%s: that it was approved is %t", c.name, approved)
+		}
+	}
+	i.nacre("audit", "verify").want(t, 0)
+}
+
+// M-46, M-47: what the policy wants two persons for is approved by one at Telegram and another at Slack: the first is
+// told that it counts and that another one has to, and alone approves nothing, however often. No button is for longer.
+func TestTwoPersonsApproveFromTwoChats(t *testing.T) {
+	t.Parallel()
+	i, fakes, chats, pins := inEachChat(t)
+	chats = strings.Replace(chats, `, "slack:T1:U42"`, "", 1)
+	chats = strings.Replace(chats, `identities = ["terminal:4242"]`, "identities = [\"slack:T1:U42\"]\napprove = [\"tool\"]\nup_to = \"DESTRUCTIVE\"", 1)
+	i.config(i.configured() + toolsConfig + chats + "[egress.pin]\n" + pins)
+	i.write("home/.config/nacre/policy.toml", "[[rules]]\naction = \"allow\"\nmatch = { safety_class = [\"READ\", \"WRITE\"] }\n[[rules]]\naction = \"ask\"\napprovers = 2\nmatch = { safety_class = [\"DESTRUCTIVE\"] }\n")
+	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
+	i.serve()
+	r := i.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+	ada, bob := fakes["telegram"], fakes["slack"]
+	for name, fake := range map[string]chatFake{"ada": ada, "bob": bob} {
+		until(t, "the card of "+name, func() bool { return len(fake.card()) > 0 })
+		if buttons := fake.card(); len(buttons) != 2 {
+			t.Errorf("%s has the buttons %q", name, buttons)
+		}
+	}
+	approve := ada.card()[0]
+	ada.taps("42", approve)
+	until(t, "that it counts", func() bool {
+		return strings.Contains(ada.heard(), "Your approval counts; 1 more person has to approve.")
+	})
+	ada.taps("42", approve)
+	until(t, "that it counts once", func() bool { return strings.Contains(ada.heard(), "Nothing was decided: ") })
+	if len(i.questions()) != 1 {
+		t.Fatal("one person was enough")
+	}
+	bob.taps("U42", bob.card()[0])
+	finish(t, r).want(t, 0, "R-1")
+	for name, fake := range map[string]chatFake{"ada": ada, "bob": bob} {
+		until(t, "the end for "+name, func() bool {
+			return strings.Contains(fake.heard(), "Approved once by ada") && strings.Contains(fake.heard(), "bob")
+		})
+	}
+	has(t, i.records("asks"), `"outcome":"approved in part"`, `"identity":"telegram:42"`, `"identity":"slack:T1:U42"`, `"approvers":2`)
+	i.nacre("audit", "verify").want(t, 0)
+}

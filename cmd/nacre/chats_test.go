@@ -24,7 +24,8 @@ type chatFake interface {
 	taps(who, button string)
 	card() []string // the buttons of the card that was shown last
 	heard() string
-	cuts() // ends the connections that it has
+	ended(how string) int // how many cards were edited to say so and to have no buttons
+	cuts()                // ends the connections that it has
 }
 
 // users are the ids of two persons at a service, and the chats in which they are alone with the bot.
@@ -37,6 +38,34 @@ func (s *workspace) heard() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.said, "\n")
+}
+
+func (s *workspace) ended(how string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return saying(s.bare, how)
+}
+
+func (g *gateway) ended(how string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return saying(g.bare, how)
+}
+
+func (b telegramFake) ended(how string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return saying(b.bare, how)
+}
+
+// saying is how many texts have a part.
+func saying(texts []string, part string) (n int) {
+	for _, text := range texts {
+		if strings.Contains(text, part) {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *workspace) cuts() {

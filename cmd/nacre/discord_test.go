@@ -26,6 +26,7 @@ type gateway struct {
 	last    int
 	said    []string
 	buttons []string // of the card that was shown last
+	bare    []string // what messages say that were edited to have no buttons
 	refused int      // calls with another token
 }
 
@@ -70,6 +71,9 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		g.said = append(g.said, fmt.Sprintf("%s %d: %s", path, p.Flags, strings.ReplaceAll(p.Content, `\`, "")))
+		if r.Method == http.MethodPatch && p.Components != nil && len(p.Components) == 0 { // without a word of them they stay
+			g.bare = append(g.bare, strings.ReplaceAll(p.Content, `\`, ""))
+		}
 	}
 	_ = json.NewEncoder(w).Encode(answer) // who left hears nothing
 }

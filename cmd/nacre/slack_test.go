@@ -26,6 +26,7 @@ type workspace struct {
 	last    int
 	said    []string
 	buttons []string // of the card that was shown last
+	bare    []string // what messages say that were edited to have no buttons
 	pending []any
 	refused int // calls with another token
 }
@@ -61,10 +62,10 @@ func (s *workspace) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(method, "chat.") {
 		s.last++
 		answer["ts"], answer["channel"] = fmt.Sprintf("1700000000.%06d", s.last), strings.Replace(p.Channel, "U", "D", 1)
-		text := ""
+		text, buttons := "", false
 		for _, block := range p.Blocks {
 			if block.Type == "actions" {
-				s.buttons = nil
+				s.buttons, buttons = nil, true
 			}
 			for _, e := range block.Elements {
 				if block.Type == "actions" {
@@ -76,6 +77,9 @@ func (s *workspace) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		s.said = append(s.said, fmt.Sprintf("%s %s%s%s: %s", method, p.Channel, p.User, p.TS, text))
+		if method == "chat.update" && len(p.Blocks) > 0 && !buttons {
+			s.bare = append(s.bare, text)
+		}
 	}
 	_ = json.NewEncoder(w).Encode(answer) // who left hears nothing
 }

@@ -186,7 +186,7 @@ func (t Terminal) say(what string) error {
 // Told says in words what became of a press on a question.
 func Told(q nacre.Question, o nacre.Pressed, r nacre.Ruling) string {
 	if o.Open > 0 {
-		return fmt.Sprintf("approved in part: %d more person(s) have to approve", o.Open)
+		return "approved in part: " + stillOpen(o.Open)
 	}
 	if opens, ok := openingOf(q); ok {
 		return opens.told(r)
@@ -287,4 +287,15 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
+}
+
+// Counts tells whoever approved what several persons have to that others have to as well.
+func Counts(o nacre.Pressed) string { return "Your approval counts; " + stillOpen(o.Open) + "." }
+
+// stillOpen says how many persons have to approve yet.
+func stillOpen(persons int) string {
+	if persons == 1 {
+		return "1 more person has to approve"
+	}
+	return fmt.Sprintf("%d more persons have to approve", persons)
 }

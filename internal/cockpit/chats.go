@@ -301,7 +301,7 @@ func (c *Chats) Press(ctx context.Context, channel string, p plugin.Press) (plug
 	case err != nil:
 		return plugin.Pressed{Said: "Nothing was decided: " + question.Escape(err.Error()), Refused: true, Over: card == nil}, nil
 	case done.Open > 0:
-		return plugin.Pressed{Said: fmt.Sprintf("Your approval counts; %d more persons have to approve.", done.Open)}, nil
+		return plugin.Pressed{Said: approval.Counts(done)}, nil
 	}
 	outcome := "Denied by " + question.Escape(done.By) + "."
 	switch {

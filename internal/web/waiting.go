@@ -149,7 +149,7 @@ func standing(r *http.Request, desk Desk, key string) (nacre.Ruling, bool) {
 func outcome(p nacre.Pressed, r nacre.Ruling) string {
 	switch {
 	case p.Open > 0:
-		return fmt.Sprintf("Your approval counts; %d more persons have to approve.", p.Open)
+		return approval.Counts(p)
 	case r.Verdict == nacre.Allow && r.For > 0:
 		return "Approved for longer by " + question.Escape(p.By) + ": the session asks no more about what this covers."
 	case r.Verdict == nacre.Allow:
