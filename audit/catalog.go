@@ -112,6 +112,8 @@ type Query struct {
 	Limit int
 	// After is where the page before this one ended: what Find returned.
 	After string
+	// Newest gives the newest records first.
+	Newest bool
 }
 
 // Found is a record and the chain it stands in.
@@ -120,8 +122,8 @@ type Found struct {
 	Entry
 }
 
-// Find returns the records that the query selects, by time, chain and number,
-// and where the next page begins, empty after the last.
+// Find returns the records that the query selects, by time, chain and number, the oldest first
+// unless it says otherwise, and where the next page begins, empty after the last.
 func (c *Catalog) Find(ctx context.Context, q Query) (page []Found, next string, err error) {
 	where, args, err := q.where()
 	if err != nil {
@@ -164,7 +166,7 @@ func (q *Query) where() (string, []any, error) {
 		if !ok {
 			return "", nil, fmt.Errorf("%w: %.100q is not where a page ended: give what the page before said", ErrQuery, q.After)
 		}
-		terms, args = append(terms, "(time, chain, seq) > (?, ?, ?)"), append(args, at, chain, seq)
+		terms, args = append(terms, rows.Beyond(q.Newest)), append(args, at, chain, seq)
 	}
 	where := ""
 	if len(terms) > 0 {
@@ -173,16 +175,8 @@ func (q *Query) where() (string, []any, error) {
 	return where, append(args, q.Limit+1), nil
 }
 
-// spot is where the catalog says that a record stands.
-type spot struct {
-	chain           string
-	seq             uint64
-	segment         int
-	offset, size, t int64
-}
-
 func (c *Catalog) find(ctx context.Context, q Query, where string, args []any) ([]Found, string, error) {
-	spots, err := c.spots(ctx, where, args)
+	spots, err := rows.Spots(ctx, c.db, where, args, q.Newest)
 	if err != nil {
 		return nil, "", err
 	}
@@ -190,7 +184,7 @@ func (c *Catalog) find(ctx context.Context, q Query, where string, args []any) (
 	if len(spots) > q.Limit {
 		spots = spots[:q.Limit]
 		last := spots[q.Limit-1]
-		next = rows.Cursor(last.t, last.chain, last.seq)
+		next = rows.Cursor(last.Time, last.Chain, last.Seq)
 	}
 	reader := spotReader{root: c.root}
 	defer reader.close()
@@ -203,25 +197,9 @@ func (c *Catalog) find(ctx context.Context, q Query, where string, args []any) (
 		if err != nil {
 			return nil, "", err
 		}
-		page = append(page, Found{s.chain, e})
+		page = append(page, Found{s.Chain, e})
 	}
 	return page, next, nil
-}
-
-func (c *Catalog) spots(ctx context.Context, where string, args []any) (spots []spot, err error) {
-	found, err := c.db.QueryContext(ctx, "SELECT chain, seq, segment, offset, size, time FROM entry"+where+" ORDER BY time, chain, seq LIMIT ?", args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, found.Close()) }()
-	for found.Next() {
-		var s spot
-		if err := found.Scan(&s.chain, &s.seq, &s.segment, &s.offset, &s.size, &s.t); err != nil {
-			return nil, err
-		}
-		spots = append(spots, s)
-	}
-	return spots, found.Err()
 }
 
 // selects asks the record itself, whatever the catalog said.

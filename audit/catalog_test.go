@@ -76,6 +76,7 @@ func TestCatalogFindsByWhatRecordsSay(t *testing.T) {
 		{"an outcome and a reason", audit.Query{Outcome: "o1", Reason: "r3"}, "b/5 b/6"},
 		{"a capability at the top of the detail", audit.Query{Capability: "cap.2"}, "a/3 a/4 b/3 b/4"},
 		{"one that stands deeper", audit.Query{Capability: "other"}, ""},
+		{"the newest first", audit.Query{Kind: nacre.KindCallReject, Newest: true}, "b/6 a/6 b/4 a/4 b/2 a/2"},
 		{"nothing like it", audit.Query{Reason: "r1' OR 1=1 --"}, ""},
 		{"a range that is turned round", audit.Query{Since: day(3), Until: day(1)}, ""},
 		{"all", audit.Query{}, "a/0 a/1 a/2 a/7 b/0 b/1 b/2 b/7 a/3 a/4 b/3 b/4 a/5 a/6 b/5 b/6"},

@@ -206,12 +206,12 @@ func (r *spotReader) close() {
 	}
 }
 
-func (r *spotReader) read(s spot) (Entry, error) {
-	dir, err := chainDir(r.root, s.chain)
-	if err != nil || s.size <= 0 || s.size > MaxLine || s.offset < 0 || s.segment < 1 || s.segment > maxSegments {
+func (r *spotReader) read(s rows.Spot) (Entry, error) {
+	dir, err := chainDir(r.root, s.Chain)
+	if err != nil || s.Size <= 0 || s.Size > MaxLine || s.Offset < 0 || s.Segment < 1 || s.Segment > maxSegments {
 		return Entry{}, errStale
 	}
-	if path := filepath.Join(dir, naming.Segment(s.segment)); path != r.path {
+	if path := filepath.Join(dir, naming.Segment(s.Segment)); path != r.path {
 		r.close()
 		if r.file, err = disk.OpenRegular(path); err != nil {
 			r.path = ""
@@ -219,12 +219,12 @@ func (r *spotReader) read(s spot) (Entry, error) {
 		}
 		r.path = path
 	}
-	raw := make([]byte, s.size)
-	if _, err := r.file.ReadAt(raw, s.offset); err != nil {
+	raw := make([]byte, s.Size)
+	if _, err := r.file.ReadAt(raw, s.Offset); err != nil {
 		return Entry{}, errors.Join(errStale, err)
 	}
 	e, err := decode(raw)
-	if err != nil || e.Seq != s.seq || rows.Nanos(e.Time) != s.t {
+	if err != nil || e.Seq != s.Seq || rows.Nanos(e.Time) != s.Time {
 		return Entry{}, errors.Join(errStale, err)
 	}
 	return e, nil
