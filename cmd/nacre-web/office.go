@@ -97,6 +97,14 @@ func (r records) Receipt(id nacre.SessionID) (there bool, err error) {
 	return true, err
 }
 
+func (r records) Index(ctx context.Context) error {
+	catalog, err := audit.OpenCatalog(ctx, assembly.PoliciesOf(r.Runtime).AuditRoot())
+	if err != nil {
+		return err // whoever searches is told
+	}
+	return catalog.Close()
+}
+
 func (r records) Find(ctx context.Context, q audit.Query) (page []audit.Found, next string, err error) {
 	catalog, err := audit.OpenCatalog(ctx, assembly.PoliciesOf(r.Runtime).AuditRoot())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +124,9 @@ func (r records) Steps(id nacre.SessionID) []web.Step {
 		if json.Unmarshal(e.Data, &told) != nil {
 			continue // an event of another form
 		}
-		steps = append(steps, web.Step{Time: e.Time, Text: strings.TrimSpace(told.Name + " " + told.Text)})
+		if text := strings.TrimSpace(told.Name + " " + told.Text); text != "" { // the end of a turn has none
+			steps = append(steps, web.Step{Time: e.Time, Text: text})
+		}
 	}
 	return steps
 }

@@ -131,6 +131,9 @@ func BenchmarkRows(b *testing.B) {
 	bare := withoutPlugins(b)
 	b.Run("P-07 serve, idle, at most 40 MB", func(b *testing.B) { idle(b, env, []string{bare, "serve"}) })
 	b.Run("M-49 serve with the web page, idle, at most 60 MB", func(b *testing.B) { idle(b, env, []string{bare, "serve"}, []string{bare, "web"}) })
+	b.Run("M-49 serve with the web page and the plugins of a fresh installation, at rest, at most 60 MB", func(b *testing.B) {
+		rests(b, env, []string{nacre, "serve"}, []string{nacre, "web"})
+	})
 }
 
 // runTurns is how often a run is measured: it makes commits, and takes seconds.
@@ -222,9 +225,14 @@ func withoutPlugins(b *testing.B) (nacre string) {
 	return filepath.Join(dir, "nacre")
 }
 
-// idle tells what servers that wait keep in memory, all of them together.
-func idle(b *testing.B, env []string, servers ...[]string) {
-	var kept int64
+// idle tells what servers keep in memory that have just begun to wait, all of them together.
+func idle(b *testing.B, env []string, servers ...[]string) { keeps(b, 0, env, servers...) }
+
+// rests is idle for servers that have waited for a while, and gave back what they had read of their programs.
+func rests(b *testing.B, env []string, servers ...[]string) { keeps(b, 8*time.Second, env, servers...) }
+
+func keeps(b *testing.B, after time.Duration, env []string, servers ...[]string) {
+	var started []int
 	for _, server := range servers {
 		cmd := exec.Command(server[0], server[1:]...)
 		cmd.Env = env
@@ -243,7 +251,12 @@ func idle(b *testing.B, env []string, servers ...[]string) {
 		if _, err := bufio.NewReader(said).ReadString('\n'); err != nil { // that it serves
 			b.Fatal(err)
 		}
-		kept += residents(b, cmd.Process.Pid)
+		started = append(started, cmd.Process.Pid)
+	}
+	time.Sleep(after)
+	var kept int64
+	for _, pid := range started {
+		kept += residents(b, pid)
 	}
 	for b.Loop() { // there is nothing to repeat
 	}

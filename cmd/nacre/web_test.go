@@ -24,6 +24,7 @@ func TestAQuestionIsAnsweredOnTheWebPage(t *testing.T) {
 	q := i.question()
 	send, shown := i.web()
 	has(t, shown, q.ID, "R-1", string(q.Capability), "Approve once")
+	has(t, send("policy", nil), "ships with nacre", "what destroys is asked") // the rule that asks
 	form := hiddenIn(shown)
 	form.Set("verdict", "approve")
 	for _, forged := range []url.Values{{"shown": {strings.Repeat("0", 64)}}, {"shown": {""}}, {"id": {"aaaa"}}, {"stands": {"t"}}, {"verdict": {"approve", "deny"}}} {
@@ -296,4 +297,45 @@ func TestThePageHasTheRightsOfItsOwnIdentity(t *testing.T) {
 	i.nacre("memory", "list").want(t, 0, "untrusted")
 	i.nacre("learn", "--list").want(t, 0)
 	i.nacre("memory", "trust", entry).want(t, 0)
+}
+
+// M-44, M-49: what all sessions did, and what persons decided in none, is found on one page, the newest first.
+func TestTheAuditOfAllSessionsIsSearched(t *testing.T) {
+	t.Parallel()
+	i, r := asks(t, "")
+	i.nacre("approvals", "deny", i.question().ID).want(t, 0)
+	finish(t, r).want(t, 1, "CONFIRMATION_DENIED")
+	i.nacre("exec", "-q", "--session", "later", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0)
+	i.nacre("approvals", "approve", "aaaa").want(t, 1, "no question") // which belongs to no session
+	send, _ := i.web()
+	var whole string
+	until(t, "the records to be read", func() bool { whole = send("audit", nil); return !strings.Contains(whole, "being read") })
+	has(t, whole, `href="/sessions/asks"`, "approval.refuse · denied")
+	if later, earlier := strings.Index(whole, `href="/sessions/later"`), strings.Index(whole, `href="/sessions/asks"`); later < 0 || later > earlier {
+		t.Error("the newest does not stand first")
+	}
+	found := send("audit?kind=approval.claim&outcome=denied", nil)
+	has(t, found, `href="/sessions/asks"`)
+	hasNo(t, found, `href="/sessions/later"`)
+	hasNo(t, send("audit?session=later", nil), `href="/sessions/asks"`)
+	has(t, send("audit?outcome=nothing", nil), "No record fits")
+}
+
+// M-49, P-07: nacre serve with the page and the plugins that a fresh installation starts, after somebody looked at each
+// page, is at rest with no more memory than M-49 allows: what was read of program files is given back.
+func TestServeWithItsPageRestsInLittleMemory(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	serve := i.serves("serve")
+	has(t, serve.said(), "local, webhook")
+	link, page := i.page()
+	site, code, _ := strings.Cut(link, "#")
+	jar, err := cookiejar.New(nil)
+	check(t, err)
+	browser := &http.Client{Jar: jar}
+	sends(t, browser, site, "sign-in", url.Values{"code": {code}})
+	for _, path := range []string{"", "sessions", "audit", "memory", "learn", "powers", "policy", "roles", "egress", "schedules", "credentials", "health", "passkeys"} {
+		has(t, sends(t, browser, site, path, nil), "aria-current")
+	}
+	until(t, "60 MB", func() bool { return residents(t, serve.Process.Pid)+residents(t, page) <= 60<<20 })
 }

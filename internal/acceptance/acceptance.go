@@ -97,12 +97,11 @@ func Accept(ctx context.Context, inst *installation.Installation, version, by st
 	return disk.Write(inst.AcceptedPolicyFile(), data, 0o600)
 }
 
-// InForce is the policy as it is written now, with its file and text; of the shipped
-// one there are neither.
+// InForce is the policy as it is written now, with its file and text; the shipped one has no file.
 func InForce(inst *installation.Installation) (name, text, version string, err error) {
 	path, err := installation.PolicyFile(inst.Registry.Paths().Config)
 	if err != nil || path == "" {
-		return "", "", policy.Shipped().Version(), err
+		return "", policy.ShippedText(), policy.Shipped().Version(), err
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -170,6 +170,16 @@ func (o *office) Verify(id nacre.SessionID) ([]audit.Report, error) {
 	return []audit.Report{{Chain: string(id), State: "closed", Records: uint64(o.entries)}}, o.problem
 }
 
+func (o *office) Index(context.Context) error {
+	o.mu.Lock()
+	hold := o.hold
+	o.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	return nil
+}
+
 func (o *office) Find(_ context.Context, q audit.Query) (page []audit.Found, next string, err error) {
 	first := 0
 	if q.After != "" {

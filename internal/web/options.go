@@ -165,6 +165,9 @@ type Records interface {
 	Verify(id nacre.SessionID) ([]audit.Report, error)
 	// Receipt verifies the receipt of its latest work, where that has one; there tells so.
 	Receipt(id nacre.SessionID) (there bool, err error)
+	// Index reads what Find has to know of records, which takes long the first time. Find does that, too,
+	// where it was not done.
+	Index(ctx context.Context) error
 	Find(ctx context.Context, q audit.Query) (page []audit.Found, next string, err error)
 	// Steps are the newest that it told, in their order.
 	Steps(id nacre.SessionID) []Step

@@ -20,6 +20,18 @@ if (document.body.dataset.at) history.replaceState(null, "", document.body.datas
 
 const news = document.getElementById("news");
 
+// A page names times in UTC; whoever reads it has a clock of their own on the wall.
+function localTimes(root) {
+  for (const time of root.querySelectorAll("time")) {
+    time.title = time.textContent;
+    time.textContent = new Date(time.dateTime).toLocaleString("sv"); // year first, as in the records
+  }
+}
+localTimes(document);
+
+// Where all pages do not fit into a row, the one that is shown is in sight.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 // A form that wants a passkey asks the page what an authenticator is to sign, and carries what it
 // signed. Browsers that know no passkeys do not show it.
 for (const form of document.querySelectorAll("form[data-passkey]")) {
@@ -93,6 +105,7 @@ async function refresh() {
   if (answer.status === 401) location.reload();
   if (!answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  localTimes(page);
   keepFocus(() => {
     for (const part of document.querySelectorAll("[data-part]")) {
       const fresh = page.getElementById(part.id);

@@ -3,8 +3,10 @@ package web_test
 import (
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,7 @@ import (
 
 // all are the addresses of the pages.
 var all = []string{
-	"/", "/sessions", "/sessions/live", "/sessions/s1", "/sessions/s1/records", "/sessions/s1/diff", "/memory", "/memory/forget?id=mem-2", "/learn", "/powers", "/policy", "/roles", "/egress", "/schedules", "/credentials", "/health", "/passkeys",
+	"/", "/sessions", "/sessions/live", "/sessions/s1", "/sessions/s1/records", "/sessions/s1/diff", "/audit", "/memory", "/memory/forget?id=mem-2", "/learn", "/powers", "/policy", "/roles", "/egress", "/schedules", "/credentials", "/health", "/passkeys",
 }
 
 // until asks for a page until it holds a text: what takes long is read beside the page.
@@ -47,7 +49,8 @@ func TestEachPageAsksForASignIn(t *testing.T) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	for path, want := range map[string]int{"/sessions/none": 404, "/sessions/..": 307, "/sessions/NO%20ID": 404, "/sessions/s1/records?after=x": 400, "/events?watch=x": 400, "/events?watch=session:NO!": 400} {
+	in.until("/audit", "is refused") // the records were read, and can be searched
+	for path, want := range map[string]int{"/sessions/none": 404, "/sessions/..": 307, "/sessions/NO%20ID": 404, "/sessions/s1/records?after=x": 400, "/audit?after=x": 400, "/audit?session=NO%20ID": 400, "/events?watch=x": 400, "/events?watch=session:NO!": 400} {
 		if w := in.send(http.MethodGet, path, nil, nil); w.Code != want {
 			t.Errorf("%s: have %d, want %d", path, w.Code, want)
 		}
@@ -61,7 +64,7 @@ func TestASessionIsStopped(t *testing.T) {
 	o := working("words")
 	b := signedIn(t, o)
 	list := b.until("/sessions", "$4.56") // what a session at work costs is read from its records
-	for _, want := range []string{"running", "claude", "10 min ago, took 10 min", "10 min ago, took 5 min", "$1.23", `action="/sessions/live/stop"`} {
+	for _, want := range []string{"running", "claude", "began 10 min ago · $4.56", "10 min ago, took 5 min", "$1.23", `action="/sessions/live/stop"`} {
 		if !strings.Contains(list, want) {
 			t.Errorf("the list has no %q: %s", want, list)
 		}
@@ -125,6 +128,9 @@ func TestAPageDoesNotWaitForALongReading(t *testing.T) {
 		if page := b.send(http.MethodGet, "/sessions/live", nil, nil).Body.String(); !strings.Contains(page, "The records are being read") || !strings.Contains(page, "running") {
 			t.Fatalf("while it is read: %s", page)
 		}
+		if page := b.send(http.MethodGet, "/audit", nil, nil).Body.String(); !strings.Contains(page, "The records are being read") || strings.Contains(page, "is refused") {
+			t.Fatalf("while they are read: %s", page)
+		}
 	}
 	o.change(func() {
 		if o.read != 1 {
@@ -134,25 +140,34 @@ func TestAPageDoesNotWaitForALongReading(t *testing.T) {
 	})
 	close(hold)
 	b.until("/sessions/live", "evil.example")
+	b.until("/audit", "is refused")
 }
 
-// M-44: the timeline is read a page at a time, and its filter stays.
+// M-44: the timeline of a session, and that of all, is read a page at a time, and its filter stays.
 func TestTheTimelineIsReadAPageAtATime(t *testing.T) {
 	t.Parallel()
-	b := signedIn(t, working("words"))
-	path, seen := "/sessions/s1/records?kind=call.reject", 0
-	for pages := 1; ; pages++ {
-		page := b.send(http.MethodGet, path, nil, nil).Body.String()
-		seen += strings.Count(page, "is refused")
-		_, next, more := strings.Cut(page, `href="/sessions/s1/records?kind=call.reject&amp;outcome=&amp;after=`)
-		if !more {
-			if pages != 3 || seen != 250 {
-				t.Errorf("%d pages with %d records", pages, seen)
+	for _, path := range []string{"/sessions/s1/records?kind=call.reject", "/audit?kind=call.reject&session=s1"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			b := signedIn(t, working("words"))
+			b.until(path, "is refused")
+			older := regexp.MustCompile(`href="([^"]+)" rel="next"`)
+			for pages, seen, at := 1, 0, path; ; pages++ {
+				page := b.send(http.MethodGet, at, nil, nil).Body.String()
+				seen += strings.Count(page, "is refused")
+				next := older.FindStringSubmatch(page)
+				if next == nil {
+					if pages != 3 || seen != 250 {
+						t.Errorf("%d pages with %d records", pages, seen)
+					}
+					return
+				}
+				at = html.UnescapeString(next[1])
+				if !strings.Contains(at, "kind=call.reject") || strings.Contains(path, "session=") && !strings.Contains(at, "session=s1") {
+					t.Fatalf("%s goes on at %s", path, at)
+				}
 			}
-			return
-		}
-		next, _, _ = strings.Cut(next, `"`)
-		path = "/sessions/s1/records?kind=call.reject&after=" + next
+		})
 	}
 }
 

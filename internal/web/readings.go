@@ -29,6 +29,8 @@ type readings struct {
 	found  kept[[]Other]
 	// replays is what the policy in force decides otherwise than the accepted one, by its version.
 	replays kept[Replayed]
+	// indexed is whether records can be searched at once.
+	indexed kept[struct{}]
 }
 
 // Close gives up what is read for pages, and returns when nothing is read any more.
@@ -39,6 +41,7 @@ func (k *readings) Close() {
 	k.learnt.close()
 	k.found.close()
 	k.replays.close()
+	k.indexed.close()
 }
 
 // proven is what verifying a session came to.
@@ -134,6 +137,11 @@ func (k *readings) proposal(ctx context.Context) look[Proposal] {
 func (k *readings) elsewhere(ctx context.Context) look[[]Other] {
 	stamp := k.Now().Truncate(proposalAge).String()
 	return k.found.get(ctx, "found", stamp, k.Desk.Found)
+}
+
+// searchable tells whether a search of records does not take long: they were read once.
+func (k *readings) searchable(ctx context.Context) bool {
+	return k.indexed.get(ctx, "records", "", func(ctx context.Context) (struct{}, error) { return struct{}{}, k.Records.Index(ctx) }).Known
 }
 
 // stateOfProposal changes when a proposal is there, and never again: nothing moves while a person

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -166,14 +167,19 @@ func of(questions []nacre.Question, id nacre.SessionID) (own []nacre.Question) {
 	return own
 }
 
-// recordsPage is what is recorded of a session, a page at a time.
+// recordsPage is what is recorded of a session, or of all of them, a page at a time.
 type recordsPage struct {
 	frame
+	// Path is the page's address, and Session whose records it shows: empty for those of all.
+	Path    string
 	Session nacre.SessionID
 	Query   audit.Query
 	Entries []entry
-	Next    string
-	Proof   proof
+	// Reading says that the records are being read for the first time, and nothing is searched yet.
+	Reading bool
+	// First and Next are the addresses of other pages of the same search; empty where there is none.
+	First, Next string
+	Proof       proof
 }
 
 // entry is one record in words.
@@ -187,22 +193,63 @@ func (s *Site) records(w http.ResponseWriter, r *http.Request, token string) {
 	if !ok {
 		return
 	}
-	q := audit.Query{
-		Session: one.ID, Kind: nacre.Kind(r.FormValue("kind")), Outcome: r.FormValue("outcome"), After: r.FormValue("after"), Limit: recordsShown,
+	p := recordsPage{
+		frame: frame{Title: "Records of " + string(one.ID), Here: "sessions", Token: token}, Path: "/sessions/" + string(one.ID) + "/records",
+		Session: one.ID, Query: audit.Query{Session: one.ID}, Proof: s.proof(r.Context(), one.ID),
 	}
-	found, next, err := s.Records.Find(r.Context(), q)
-	if err != nil {
-		s.failed(w, http.StatusBadRequest, token, err)
+	s.find(w, r, p)
+}
+
+// audit shows the records of all sessions, and of what belongs to none.
+func (s *Site) audit(w http.ResponseWriter, r *http.Request, token string) {
+	p := recordsPage{frame: frame{Title: "Audit", Here: "audit", Token: token}, Path: "/audit", Query: audit.Query{Newest: true}}
+	if name := r.FormValue("session"); name != "" {
+		var err error
+		if p.Query.Session, err = nacre.ParseSessionID(name); err != nil {
+			s.failed(w, http.StatusBadRequest, token, err)
+			return
+		}
+	}
+	s.find(w, r, p)
+}
+
+// find shows the records that an address searches for.
+func (s *Site) find(w http.ResponseWriter, r *http.Request, p recordsPage) {
+	q := &p.Query
+	q.Kind, q.Outcome, q.After, q.Limit = nacre.Kind(r.FormValue("kind")), r.FormValue("outcome"), r.FormValue("after"), recordsShown
+	if p.Reading = !s.searchable(r.Context()); p.Reading {
+		s.show(w, http.StatusOK, "records", p)
 		return
 	}
-	p := recordsPage{
-		frame:   frame{Title: "Records of " + string(one.ID), Here: "sessions", Token: token},
-		Session: one.ID, Query: q, Next: next, Proof: s.proof(r.Context(), one.ID),
+	found, next, err := s.Records.Find(r.Context(), *q)
+	if err != nil {
+		s.failed(w, http.StatusBadRequest, p.Token, err)
+		return
 	}
 	for _, f := range found {
 		p.Entries = append(p.Entries, entry{f, sentence.Of(f.Entry)})
 	}
+	if q.After != "" {
+		p.First = p.page("")
+	}
+	if next != "" {
+		p.Next = p.page(next)
+	}
 	s.show(w, http.StatusOK, "records", p)
+}
+
+// page is the address of a page of the same search.
+func (p recordsPage) page(after string) string {
+	asked := url.Values{}
+	for name, value := range map[string]string{"kind": string(p.Query.Kind), "outcome": p.Query.Outcome, "after": after} {
+		if value != "" {
+			asked.Set(name, value)
+		}
+	}
+	if p.Session == "" && p.Query.Session != "" {
+		asked.Set("session", string(p.Query.Session))
+	}
+	return p.Path + "?" + asked.Encode()
 }
 
 // diffPage is work that did not land.

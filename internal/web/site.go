@@ -108,6 +108,7 @@ func (s *Site) Handler() http.Handler {
 	mux.HandleFunc("GET /sessions/{id}/diff", s.seen(s.diff))
 	mux.HandleFunc("POST /sessions/{id}/stop", s.pressed(s.stop))
 	mux.HandleFunc("POST /sessions/{id}/land", s.pressed(s.land))
+	mux.HandleFunc("GET /audit", s.seen(s.audit))
 	d := decisions{s}
 	mux.HandleFunc("GET /memory", s.seen(d.memories))
 	mux.HandleFunc("POST /memory/trust", s.pressed(d.trust))

@@ -17,7 +17,7 @@ func words() template.FuncMap {
 	return template.FuncMap{
 		"plain":      question.Escape,
 		"lines":      lines,
-		"dollars":    terminal.Dollars,
+		"many":       many,
 		"bytes":      terminal.Bytes,
 		"moment":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"with_token": func(id nacre.SessionID, token string) stopping { return stopping{id, token} },
@@ -59,4 +59,12 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%d min", d/time.Minute)
 	}
 	return fmt.Sprintf("%d s", max(0, d/time.Second))
+}
+
+// many counts things, which one word names.
+func many(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
