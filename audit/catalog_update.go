@@ -16,6 +16,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
+// together is how many chains are written at once: each writing costs as much as a chain with few records.
+const together = 256
+
 // update reads what was added to the chains since the last time, and forgets what is gone. The
 // index chain is no part of it, but says of which chains that can be.
 func (c *Catalog) update(ctx context.Context) error {
@@ -23,16 +26,25 @@ func (c *Catalog) update(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for some := range slices.Chunk(names, together) {
+		if err := c.inTransaction(ctx, func(tx *sql.Tx) error { return c.followAll(ctx, tx, some) }); err != nil {
+			return err
+		}
+	}
+	return c.inTransaction(ctx, func(tx *sql.Tx) error { return index.keep(ctx, tx, IndexChain) })
+}
+
+func (c *Catalog) followAll(ctx context.Context, tx *sql.Tx, names []string) error {
 	for _, name := range names {
 		dir, err := chainDir(c.root, name)
 		if info, statErr := os.Lstat(dir); err != nil || statErr == nil && !info.IsDir() {
 			continue // a stranger: Verify reports it
 		}
-		if err := c.inTransaction(ctx, func(tx *sql.Tx) error { return follow(ctx, tx, dir, name) }); err != nil {
+		if err := follow(ctx, tx, dir, name); err != nil {
 			return fmt.Errorf("chain %s: %w", name, err)
 		}
 	}
-	return c.inTransaction(ctx, func(tx *sql.Tx) error { return index.keep(ctx, tx, IndexChain) })
+	return nil
 }
 
 // due are the chains that may be others than they were: those that the index told of since the
