@@ -8,7 +8,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/testpeer"
@@ -550,4 +552,63 @@ func TestBranchesOfASessionStandInNoOthersWay(t *testing.T) {
 	}
 	has(t, i.git("log", "--format=%s", "--all"), "a1", "a2", "a2-side", "b1", "b1-side", "b2")
 	i.nothingLeft(t)
+}
+
+// U-04: commits wait, too, where the sealed process that packs them was killed, as the kernel does
+// where it wants memory.
+func TestCommitsWaitForAPackWhoseMakerWasKilled(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	met := ""
+	for n := 0; n < 50 && met == ""; n++ {
+		session := fmt.Sprint("s", n)
+		r := i.begin("exec", "--project", "p", "--session", session, "--", "git", "commit", "-q", "--allow-empty", "-m", "commit "+session)
+		over := make(chan struct{})
+		go func() {
+			for !killsPacking(r.Process.Pid) {
+				select {
+				case <-over:
+					return
+				default:
+				}
+			}
+		}()
+		have := finish(t, r)
+		close(over)
+		have.want(t, 0)
+		hasNo(t, have.stderr, "not taken")
+		if strings.Contains(have.stderr, "the commits of session "+session+" wait: what packs them was killed; once") {
+			met = session
+		}
+	}
+	if met == "" {
+		t.Fatal("no packing was met")
+	}
+	i.nacre("exec", "--project", "p", "--", "true").want(t, 0, "nacre/"+met)
+	has(t, i.git("log", "--format=%s", "nacre/"+met), "commit "+met)
+	i.nothingLeft(t)
+}
+
+// killsPacking ends what packs commits below a process; false where nothing does now.
+func killsPacking(pid int) bool {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is ours
+	for _, list := range lists {
+		children, _ := os.ReadFile(list) // it may have ended
+		for _, child := range strings.Fields(string(children)) {
+			number, err := strconv.Atoi(child)
+			if err != nil {
+				continue
+			}
+			arguments, _ := os.ReadFile("/proc/" + child + "/cmdline") // it may have ended
+			if strings.Contains(string(arguments), "GIT_DIR=/var/lib/nacre/git") {
+				return syscall.Kill(number, syscall.SIGKILL) == nil
+			}
+			if killsPacking(number) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -96,15 +97,19 @@ func pack(ctx context.Context, s *basis.Basis, place repo.Place, work string, kn
 		return nil, "", hostError{errors.Join(err, read.Close())}
 	}
 	tips, file, err = receive(read, work, known, l)
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) { // else it is ending, and says how
 		err = errors.Join(err, process.Kill())
 	}
 	exit, waited := s.Wait(ctx, process)
-	err = errors.Join(err, read.Close(), waited)
-	if err == nil && exit.Code != 0 {
+	err = errors.Join(err, read.Close())
+	killed := waited != nil || exit.Code == 128+int(syscall.SIGKILL) && !exit.TimedOut // the shell's word for it, too
+	switch {
+	case killed && (err == nil || errors.Is(err, io.EOF)): // as the kernel ends one for want of memory
+		err = hostError{errors.Join(errors.New("what packs them was killed"), waited)}
+	case err == nil && exit.Code != 0:
 		err = fmt.Errorf("git could not pack it (exit %d)", exit.Code)
 	}
-	return tips, file, err
+	return tips, file, errors.Join(err, waited)
 }
 
 // packPosture shows the git directory as it was left, read-only, and reaches nothing.
