@@ -44,6 +44,19 @@ for n in $(seq 40); do curl -s -o /dev/null http://refused.example/ || true; don
 		"refs/heads/nacre/work at "+commit+" is kept on nacre/work.", "more records of egress come to denied for not_listed, until ")
 }
 
+// U-24: the page has what was read from whom, called, asked, denied and reached.
+func TestOnePageTellsWhomASessionDealtWith(t *testing.T) {
+	t.Parallel()
+	testpeer.Need(t, "curl")
+	i, up := install(t), newUpstream(t, "a.example")
+	i.config(toolsConfig + up.pinned)
+	i.nacre("exec", "-q", "--session", "work", "--egress", "a.example:80/http", "--", "sh", "-c", `ipc create_reminder '{"title":"pay","list":"Work"}'
+ipc list_reminders '{"list":"Work"}'; ipc no_such '{}'; curl -s http://a.example/ http://refused.example/; true`).want(t, 0, "R-1", "it answered")
+	i.nacre("show", "work").want(t, 0, "read     reminders.create_reminder · trusted · ", "reminders.list_reminders · untrusted · ", "a.example:80 · untrusted · ",
+		"called   create_reminder\n         list_reminders\n", "asked    connect to refused.example:80/http", "denied   ", "connect to refused.example:80 · not_listed", "no_such · ",
+		"reached  a.example:80 · 1 connection · ", "spent    $0.00", "verdict  exit 0")
+}
+
 // U-24: what is recorded is followed as it is written, until the session is over. One kind is shown
 // alone, and a kind that no record is of is told from one that was mistyped.
 func TestTheAuditIsFollowed(t *testing.T) {
