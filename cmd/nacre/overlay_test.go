@@ -160,7 +160,7 @@ func TestAQuestionIsAnOverlayOverAProgramThatDraws(t *testing.T) {
 				t.Errorf("the terminal was told: %t, want %t", !told, told)
 			}
 			i.nacre("audit", "show", "over", "--json").want(t, 0, "in the overlay")
-			i.nacre("logs", "over").want(t, 0, "reminders.delete_reminder", "waiting for you")
+			i.nacre("logs", "over").want(t, 0, "reminders.delete_reminder", "waits no longer · nacre show over")
 		})
 	}
 }

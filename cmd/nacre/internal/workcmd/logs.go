@@ -159,6 +159,9 @@ type player struct {
 	questions *approval.Queue
 	// last is how the session's process ended, if it did.
 	last *ending
+	// over are the questions that waited no longer when it was begun to show them: all, where the
+	// session is over.
+	over func(id string) bool
 }
 
 func (c Commands) player(ctx context.Context, name string) (*player, error) {
@@ -181,6 +184,7 @@ func (c Commands) player(ctx context.Context, name string) (*player, error) {
 func (p *player) play(ctx context.Context, follow bool) error {
 	for {
 		live := p.live()
+		p.over = p.settled(ctx, live)
 		err := assembly.ReadEventLog(ctx, p.rt, p.id, follow, p.show)
 		switch {
 		case !errors.Is(err, fs.ErrNotExist):
@@ -194,6 +198,27 @@ func (p *player) play(ctx context.Context, follow bool) error {
 		case <-time.After(askEvery):
 		}
 	}
+}
+
+// settled tells the questions that wait no longer, as far as that is told by now.
+func (p *player) settled(ctx context.Context, live bool) func(id string) bool {
+	over := map[string]bool{}
+	_ = assembly.ReadEventLog(ctx, p.rt, p.id, false, func(e assembly.LoggedEvent) error { // it is read again, and an error told
+		over[settledBy(e)] = true
+		return nil
+	})
+	return func(id string) bool { return !live || over[id] }
+}
+
+// settledBy is the question whose end an event tells, or "".
+func settledBy(e assembly.LoggedEvent) string {
+	var settled struct {
+		ID string `json:"id"`
+	}
+	if e.Name != eventSettled || json.Unmarshal(e.Data, &settled) != nil {
+		return ""
+	}
+	return settled.ID
 }
 
 // live tells whether the session works now, or begins to.
@@ -282,11 +307,8 @@ func (p *player) rest(e assembly.LoggedEvent) {
 	case "cut":
 		p.face.printer.Field("cut", "the session told more than is kept; nacre audit show %s has its records", p.id)
 	case eventSettled:
-		var settled struct {
-			ID string `json:"id"`
-		}
-		if p.questions != nil && json.Unmarshal(e.Data, &settled) == nil {
-			p.questions.Drop(settled.ID)
+		if p.questions != nil {
+			p.questions.Drop(settledBy(e))
 		}
 	case eventEnded:
 		if p.last.Error != "" {
@@ -297,6 +319,10 @@ func (p *player) rest(e assembly.LoggedEvent) {
 }
 
 func (p *player) question(q nacre.Question, at time.Time) {
+	if p.over(q.ID) {
+		p.face.printer.Asked(q, fmt.Sprintf("waits no longer · nacre show %s", p.id))
+		return
+	}
 	p.face.printer.Question(q, at)
 	if p.questions != nil {
 		p.questions.Put(q)
