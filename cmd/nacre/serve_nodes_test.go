@@ -70,7 +70,11 @@ func newCluster(t *testing.T, how string, sessions int, names ...string) *cluste
 // restingCluster is one whose nodes do not serve yet.
 func restingCluster(t *testing.T, how string, sessions int, names ...string) *cluster {
 	t.Helper()
-	address := testpeer.Postgres(t)
+	return restingClusterOn(t, testpeer.Postgres(t), how, sessions, names...)
+}
+
+func restingClusterOn(t *testing.T, address, how string, sessions int, names ...string) *cluster {
+	t.Helper()
 	pool, err := pgxpool.New(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)

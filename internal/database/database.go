@@ -51,7 +51,7 @@ var (
 	ErrAway     = errors.New("the database does not answer: check that it runs and that this machine reaches it")
 	ErrIdle     = errors.New("the database ended a write because this process stood still in the middle of it: nothing of it is kept; try again")
 	ErrHeld     = errors.New("somebody else works on the tables: try again")
-	ErrSlow     = errors.New("the database did not answer in time: check its load")
+	ErrSlow     = errors.New("the database did not answer in time: check its load, and that of this machine")
 	ErrUnnamed  = errors.New("[store] installation is missing or malformed: give it 1–64 lower-case letters, digits, _ or -, the same for all nodes of this installation and for no other installation")
 	ErrForeign  = errors.New("the database belongs to another installation: give this installation a database of its own, or correct [store] installation")
 	ErrRefused  = errors.New("the database refused this user: check the user, the password and the rights")

@@ -1,6 +1,8 @@
 package testpeer
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,10 +19,56 @@ const nobody = 65534
 // come after those of its own.
 func Postgres(t testing.TB, settings ...string) string {
 	t.Helper()
+	folder := postgresFolder(t)
+	startPostgres(t, folder, settings...)
+	return postgresAt(folder)
+}
+
+func postgresAt(folder string) string { return "postgres://nacre@/postgres?host=" + folder }
+
+// SmallPostgres is [Postgres] on a disk of its own of so many MiB, which fill fills to the last byte, until make
+// makes room again; start starts it once more where that has ended it. It needs root, to mount the disk.
+func SmallPostgres(t testing.TB, size int) (address string, fill, makeRoom, start func()) {
+	t.Helper()
+	folder := postgresFolder(t)
+	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0700,uid=%d,gid=%d", size, nobody, nobody)); err != nil {
+		t.Skipf("no small disk can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(folder, syscall.MNT_DETACH) }) // before the folder goes
+	startPostgres(t, folder)
+	filler := filepath.Join(folder, "filler")
+	fill = func() {
+		t.Helper()
+		f, err := os.OpenFile(filler, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, err = f.Write(make([]byte, 4096))
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+		_ = f.Close() // nothing of it is wanted
+	}
+	makeRoom = func() {
+		t.Helper()
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return postgresAt(folder), fill, makeRoom, func() {
+		t.Helper()
+		asUser(t, folder, postgresProgram(t, "pg_ctl"), "restart", "--mode=immediate", "--wait", "--timeout=120", "--pgdata="+filepath.Join(folder, "data"), "--log="+filepath.Join(folder, "log"))
+	}
+}
+
+// postgresFolder is one for a server that ends with the test.
+func postgresFolder(t testing.TB) string {
+	t.Helper()
 	if leftOut("postgres") {
 		Missing(t, "postgres", "")
 	}
-	initdb, control := postgresProgram(t, "initdb"), postgresProgram(t, "pg_ctl")
 	folder, err := os.MkdirTemp("", "nacre-postgres-") //nolint:usetesting // the server's user cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +83,12 @@ func Postgres(t testing.TB, settings ...string) string {
 			t.Fatal(err)
 		}
 	}
+	return folder
+}
+
+func startPostgres(t testing.TB, folder string, settings ...string) {
+	t.Helper()
+	initdb, control := postgresProgram(t, "initdb"), postgresProgram(t, "pg_ctl")
 	data, set := filepath.Join(folder, "data"), ""
 	for _, s := range settings {
 		set += " -c " + s
@@ -43,7 +97,6 @@ func Postgres(t testing.TB, settings ...string) string {
 	asUser(t, folder, control, "start", "--wait", "--timeout=120", "--pgdata="+data, "--log="+filepath.Join(folder, "log"),
 		"--options=-c listen_addresses='' -c fsync=off -c max_connections=40 -k "+folder+set)
 	t.Cleanup(func() { asUser(t, folder, control, "stop", "--mode=immediate", "--wait", "--pgdata="+data) })
-	return "postgres://nacre@/postgres?host=" + folder
 }
 
 // postgresProgram is one of the server's, which Debian keeps out of PATH.
