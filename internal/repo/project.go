@@ -124,30 +124,25 @@ func Open(ctx context.Context, dir string, o Options) (*Project, error) {
 
 // inspect reads the user's HEAD.
 func (p *Project) inspect(ctx context.Context, base Commit) error {
-	var err error
-	if p.format, err = p.git.Line(ctx, p.theirs("rev-parse", "--show-object-format")); err != nil {
+	head, err := p.git.Head(ctx, p.theirs())
+	if err != nil {
 		return fmt.Errorf("%s: %w: %w", p.Top, ErrNotRepository, err)
 	}
-	ref, err := p.git.Line(ctx, p.theirs("symbolic-ref", "-q", "HEAD"))
-	if err != nil && git.ExitCode(err) != 1 {
-		return fmt.Errorf("HEAD: %w", err)
-	}
-	branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
-	if isBranch {
+	p.format = head.Format
+	if branch, is := strings.CutPrefix(head.Ref, "refs/heads/"); is {
 		p.Branch = branch
 	}
 	if base != "" {
 		p.Base, err = ParseCommit(string(base))
 		return err
 	}
-	head, err := p.git.Line(ctx, p.theirs("rev-parse", "-q", "--verify", "HEAD^{commit}"))
-	if err != nil {
+	if head.Commit == "" {
 		return fmt.Errorf("%s: %w; commit once, then run again", p.Top, ErrUnborn)
 	}
 	if err := p.place.inProgress(); err != nil {
 		return fmt.Errorf("%s: %w", p.Top, err)
 	}
-	p.Base, err = ParseCommit(head)
+	p.Base, err = ParseCommit(head.Commit)
 	return err
 }
 

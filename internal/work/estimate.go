@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/brain"
@@ -16,14 +17,15 @@ import (
 
 // ready is the last before a run is begun: who works is known, a person was told what stands
 // against it, and what it may cost is settled.
-func ready(ctx context.Context, inst *installation.Installation, id nacre.SessionID, run Run, spec *task.Spec) (agent brain.Brain, status brain.Status, estimate string, err error) {
-	if agent, status, err = agentOf(ctx, inst, run, spec); err != nil {
+func ready(ctx context.Context, inst *installation.Installation, id nacre.SessionID, run *Run, spec *task.Spec) (agent brain.Brain, status brain.Status, estimate string, err error) {
+	run.standing = sync.OnceValues(func() (obstacles, error) { return obstaclesOf(ctx, inst, *spec) })
+	if agent, status, err = agentOf(ctx, inst, *run, spec); err != nil {
 		return nil, status, "", err
 	}
 	if err := confirm(ctx, inst, run, *spec, agent); err != nil {
 		return nil, status, "", err
 	}
-	estimate, err = bound(ctx, inst, id, run, spec)
+	estimate, err = bound(ctx, inst, id, *run, spec)
 	return agent, status, estimate, err
 }
 

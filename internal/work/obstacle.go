@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/brain"
@@ -17,43 +18,48 @@ import (
 // obstacles are what will keep the result of a run from landing as things are, so that
 // they are said before the agent is paid (F-122); unseen are files that git does not track, without
 // which the agent works.
-func obstacles(ctx context.Context, inst *installation.Installation, spec task.Spec) (found []string, unseen string, err error) {
+type obstacles struct {
+	found  []string
+	unseen string
+}
+
+func obstaclesOf(ctx context.Context, inst *installation.Installation, spec task.Spec) (o obstacles, err error) {
 	if spec.Audited != nil {
-		return nil, "", nil // an audit lands nothing
+		return o, nil // an audit lands nothing
 	}
 	if spec.Unverified() {
-		found = append(found, task.NoCheck)
+		o.found = append(o.found, task.NoCheck)
 	}
 	dir, err := os.MkdirTemp(inst.Registry.Paths().State, "inspect-")
 	if err != nil {
-		return nil, "", err
+		return o, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	project, err := repo.Open(ctx, spec.Project, repo.Options{StateDir: dir, Now: inst.Options.Now})
 	if err != nil {
-		return nil, "", err
+		return o, err
 	}
 	dirty, err := project.Dirty(ctx)
 	if err != nil {
-		return nil, "", err
+		return o, err
 	}
 	if !spec.Dirty {
-		unseen = task.Named(dirty.Untracked)
+		o.unseen = task.Named(dirty.Untracked)
 		if !dirty.Clean() {
-			found = append(found, "uncommitted changes in "+task.Named(dirty.Tracked)+
+			o.found = append(o.found, "uncommitted changes in "+task.Named(dirty.Tracked)+
 				": the agent does not see them, and where it changes these files too, the result lands on a branch of its own; commit or stash them, or add --dirty")
 		}
 	}
 	shut, err := unwritable(spec.Project)
 	if err != nil {
-		return nil, "", err
+		return o, err
 	}
-	found = append(found, shut...)
+	o.found = append(o.found, shut...)
 	where, err := repo.HeldElsewhere(ctx, project)
 	if err == nil && where != "" {
-		found = append(found, "the branch "+project.Branch+" is checked out in "+where+", too: the result lands on a branch of its own")
+		o.found = append(o.found, "the branch "+project.Branch+" is checked out in "+where+", too: the result lands on a branch of its own")
 	}
-	return found, unseen, err
+	return o, err
 }
 
 // unwritable says what of a project keeps a result from landing: git's lock of the index that
@@ -76,14 +82,15 @@ func unwritable(project string) (found []string, err error) {
 
 // confirm tells a person what will keep the work of a new run from landing, before
 // anything is begun or paid for (U-20).
-func confirm(ctx context.Context, inst *installation.Installation, run Run, spec task.Spec, agent brain.Brain) error {
+func confirm(ctx context.Context, inst *installation.Installation, run *Run, spec task.Spec, agent brain.Brain) error {
 	if _, going, err := interrupted(inst, run.Session); err != nil || going || run.Asking.Confirm == nil || run.startsNone() {
 		return err
 	}
-	found, _, err := obstacles(ctx, inst, spec)
+	known, err := run.standing()
 	if err != nil {
 		return err
 	}
+	found := slices.Clone(known.found)
 	if agent.Name() != brain.ReplayName && spec.Model != "" {
 		priced, err := upstream.Priced(inst, spec.Model)
 		if err != nil {

@@ -84,7 +84,7 @@ type Telling struct {
 	Child func(nacre.SessionID) (run Telling, ended func(Report, error))
 }
 
-// behalf is for whom a run is, where no person asked for it.
+// behalf is for whom a run is, where no person asked for it, and what was found for it.
 type behalf struct {
 	// audited is the work that this run's agent judges.
 	audited *task.Audited
@@ -94,6 +94,8 @@ type behalf struct {
 	// carried is what a machine that is lost was asked for, and packed the snapshot of it.
 	carried *task.Spec
 	packed  []byte
+	// standing looks once for what stands against the run: that takes a git status of all of the project.
+	standing func() (obstacles, error)
 }
 
 // Assignment makes a run one of the substrate, in a role. The zero value is a plain run.
@@ -226,7 +228,7 @@ func Do(ctx context.Context, inst *installation.Installation, run Run) (report R
 	if err != nil {
 		return Report{}, err
 	}
-	agent, status, estimate, err := ready(ctx, inst, id, run, &spec)
+	agent, status, estimate, err := ready(ctx, inst, id, &run, &spec)
 	if err != nil {
 		return Report{}, err
 	}
@@ -684,9 +686,11 @@ func launchBrain(ctx context.Context, s *seal.Session, l brain.Launch, files tas
 	if run.Started != nil {
 		info := s.Info(p, s.Agent)
 		info.Project, info.Widened = spec.Project, widened
-		if info.Obstacles, info.Unseen, err = obstacles(ctx, s.Inst, spec); err != nil {
+		known, err := run.standing()
+		if err != nil {
 			return nil, err
 		}
+		info.Obstacles, info.Unseen = known.found, known.unseen
 		run.Started(info)
 	}
 	deaf := func() {}

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -95,7 +96,7 @@ func ExitCode(err error) int {
 }
 
 // Find asks the binary at path, or the one that PATH has, for its version and refuses one
-// that is too old.
+// that is too old. It asks each binary once.
 func Find(ctx context.Context, path string) (*Program, error) {
 	if path == "" {
 		found, err := exec.LookPath("git")
@@ -108,7 +109,15 @@ func Find(ctx context.Context, path string) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("git at %s: %w", path, err)
 	}
+	info, err := os.Stat(absolute)
+	if err != nil {
+		return nil, fmt.Errorf("git at %s: %w", path, err)
+	}
 	g := &Program{path: absolute}
+	if known, asked := answers.Load(absolute); asked && known.(answer).of(info) {
+		g.Version = known.(answer).version
+		return g, nil
+	}
 	out, err := g.Run(ctx, Command{GitDir: "/dev/null", Args: []string{"version"}})
 	if err != nil {
 		return nil, err
@@ -120,7 +129,21 @@ func Find(ctx context.Context, path string) (*Program, error) {
 		return nil, fmt.Errorf("git %d.%d is too old: install %d.%d or newer",
 			g.Version[0], g.Version[1], oldestGit()[0], oldestGit()[1])
 	}
+	answers.Store(absolute, answer{g.Version, info})
 	return g, nil
+}
+
+// answers are what binaries have said by their paths, for a run asks git some ten times. A
+// binary that was replaced is asked again.
+var answers sync.Map
+
+type answer struct {
+	version [2]int
+	info    os.FileInfo
+}
+
+func (a answer) of(info os.FileInfo) bool {
+	return os.SameFile(a.info, info) && a.info.Size() == info.Size() && a.info.ModTime().Equal(info.ModTime())
 }
 
 // Once is [Find] and one run of what is found, for a caller who runs no other: git tells its
