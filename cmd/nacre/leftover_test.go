@@ -140,6 +140,24 @@ func TestWhatIsAppliedWaitsForFilesOfOnesOwn(t *testing.T) {
 	i.spent(t, "work")
 }
 
+// U-22: where the project went, what did not land is kept until it is there again.
+func TestWhatDidNotLandWaitsForItsProject(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.refused("work", "echo theirs > greeting.txt")
+	at, away := filepath.Join(i.work, "p"), filepath.Join(i.work, "away")
+	check(t, os.Rename(at, away))
+	for _, verb := range []string{"diff", "apply", "branch"} {
+		i.nacre("sessions", verb, "work").want(t, 2, "its project "+at+" is gone: put it there again", i.state("sessions/work/work"))
+	}
+	i.nacre("sessions", "list").want(t, 0, "not landed")
+	i.nacre("sessions", "rm", "work").want(t, 2, "did not land")
+	check(t, os.Rename(away, at))
+	i.nacre("sessions", "apply", "work").want(t, 0, "applied")
+	i.spent(t, "work")
+}
+
 // U-22: old sessions go, and none with work that did not land; the records stay. With
 // [retention] they go by themselves.
 func TestOldSessionsAreRemoved(t *testing.T) {

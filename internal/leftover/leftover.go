@@ -153,6 +153,8 @@ func told(held *registry.Held, err error) error {
 		return nil
 	case errors.Is(err, task.ErrNothingLeft):
 		return config.Errorf("session %s: %w; its outcome is %q", held.ID, err, held.Outcome)
+	case !installation.IsThere(held.Project):
+		return config.Errorf("session %s: its project %s is gone: put it there again, and the same command works; what its agent made lies in %s", held.ID, held.Project, filepath.Join(held.Dir(), task.WorkDir))
 	}
 	return fmt.Errorf("session %s: %w", held.ID, err)
 }
