@@ -22,6 +22,17 @@ func TestAConfigIsChecked(t *testing.T) {
 	i.nacre("config", "check").want(t, 2, "config.toml: line 2: unknown key \"brain.modl\"", "[brain] may have the keys acp, name")
 	i.config("[brain.acp]\ncomand = [\"x\"]\n")
 	i.nacre("config", "check").want(t, 2, "config.toml: line 2: unknown key \"brain.acp.comand\"; did you mean \"command\"?")
+	for wrong, says := range map[string]string{
+		"checks = \"go test\"\n":                 `config.toml: line 1: checks is a text, and has to be a list, such as ["a"]`,
+		"[model]\nbudget_usd = 1\n":              `config.toml: line 2: model.budget_usd is a number, and has to be a text, such as "a"`,
+		"[children]\nallow = \"yes\"\n":          `config.toml: line 2: children.allow is a text, and has to be true or false`,
+		"ask_seconds = [1]\n":                    `config.toml: line 1: ask_seconds is a list, and has to be a whole number`,
+		"budget_usd_week = \"1\"\nchecks = []\n": `config.toml: line 1: unknown key "budget_usd_week"; config.toml may have`,
+		"propose = false\n":                      `config.toml: line 1: unknown key "propose"; did you mean "egress.propose"?`,
+	} {
+		i.config(wrong)
+		i.nacre("config", "check").want(t, 2, says)
+	}
 	i.config("brain = \"nonesuch\"\n")
 	i.nacre("config", "check").want(t, 2, "brain: unknown brain \"nonesuch\": one of claude, codex")
 	i.nacre("sessions", "list").want(t, 2, "unknown brain")

@@ -51,7 +51,7 @@ func Decode(data []byte, into any, known Keys) (toml.MetaData, error) {
 		if errors.As(err, &parse) && null().MatchString(lineAt(data, parse.Position.Line)) {
 			return meta, fmt.Errorf("line %d: TOML has no null: leave the key out, absent means none (%w)", parse.Position.Line, err)
 		}
-		return meta, err
+		return meta, WrongType(err)
 	}
 	for _, key := range meta.Keys() {
 		if !known[strings.Join(key, ".")] {
@@ -69,7 +69,7 @@ func DecodeOwn(data []byte, into any) error {
 	}
 	meta, err := toml.Decode(string(data), into)
 	if err != nil {
-		return err
+		return WrongType(err)
 	}
 	if unknown := meta.Undecoded(); len(unknown) > 0 {
 		return fmt.Errorf("%sunknown key %q", LineOf(data, unknown[0]), unknown[0])

@@ -142,6 +142,7 @@ func TestBadTasks(t *testing.T) {
 		"a dotted unknown key":      {good + "[scope]\na.b = 1\n", "line 7: unknown key"},
 		"an inline unknown key":     {good + "scope = { whitelist = [] }\n", "unknown key"},
 		"a key below a long text":   {swap("\"x\"", "\"\"\"\n[scope]\nextra = 1\n\"\"\"\nextra = 1"), "line 9: unknown key"},
+		"a number for a text":       {swap("\"r\"", "3"), "line 2: task.role is a number, and has to be a text"}, // U-32
 		"no role":                   {swap("role = \"r\"", ""), "task.role is missing"},
 		"a role that is a path":     {swap("\"r\"", "\"../r\""), "task.role"},
 		"no body":                   {swap("text = \"x\"", ""), "body.text is missing"},

@@ -280,7 +280,7 @@ func Read(path string) (Config, error) {
 		if errors.As(err, &syntax) {
 			return Config{}, fmt.Errorf("%s:%d: %s", path, syntax.Position.Line, syntax.Message)
 		}
-		return Config{}, fmt.Errorf("%s: %w", path, err)
+		return Config{}, fmt.Errorf("%s: %w", path, atom.WrongType(err))
 	}
 	// What is below a plugin's name is the plugin's: its manifest's schema knows the keys.
 	unknown := slices.DeleteFunc(append(meta.Undecoded(), c.Brain.unknown...), func(k toml.Key) bool { return len(k) > 2 && k[0] == "plugins" })

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -33,7 +34,7 @@ func unknownKey(data []byte, key toml.Key) error {
 // besides is the nearest of a table's keys to an unknown one, and all of them.
 func besides(table toml.Key, part string, keys map[string]reflect.Type) string {
 	meant := ";"
-	if key := atom.Nearest(part, maps.Keys(keys)); key != "" {
+	if key := cmp.Or(atom.Nearest(part, maps.Keys(keys)), elsewhere(part)); key != "" {
 		meant = fmt.Sprintf("; did you mean %q?", key)
 	}
 	where := "config.toml"
@@ -41,6 +42,15 @@ func besides(table toml.Key, part string, keys map[string]reflect.Type) string {
 		where = "[" + table.String() + "]"
 	}
 	return fmt.Sprintf("%s %s may have the keys %s (docs/config.md)", meant, where, strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+}
+
+// elsewhere is the one key of that name that another table may have, dotted.
+func elsewhere(name string) string {
+	named := slices.DeleteFunc(Keys(), func(key string) bool { return !strings.HasSuffix(key, "."+name) })
+	if len(named) != 1 {
+		return ""
+	}
+	return named[0]
 }
 
 // KeysOf are the keys of a table, with the types of their values.
