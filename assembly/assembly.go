@@ -607,11 +607,8 @@ func (r *Runtime) Answer(ctx context.Context, p nacre.Press) (nacre.Pressed, err
 // verify a run, by default the project's own, and that sessions may reach these bundles of hosts (U-31).
 func Survey(ctx context.Context, r *Runtime, project string, checks, allow []string) (SurveyFound, error) {
 	found := SurveyFound{Agents: survey.Agents(ctx, agent.Brains(r.inst, "")), Languages: survey.Languages(project)}
-	if len(checks) == 0 {
-		checks = survey.Checks(project, found.Languages)
-	}
-	found.Checks = checks
+	found.Checks = survey.Checks(project, found.Languages)
 	var err error
-	found.Proposal, err = survey.Propose(r.inst.Registry.Paths().Config, r.inst.Config, checks, allow, found.Languages)
+	found.Proposal, err = survey.Propose(r.inst.Registry.Paths().Config, r.inst.Config, checks, allow, found)
 	return found, err
 }

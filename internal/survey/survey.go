@@ -75,31 +75,44 @@ type Language struct {
 func Languages(project string) []Language {
 	found := []Language{}
 	for _, l := range []struct {
-		Language
-		check func(text []byte) string
+		name, bundle string
+		files        []string // any of them says so
+		check        func(file, text string) string
 	}{
-		{Language{Name: "Go", File: "go.mod", Bundle: "go"}, func([]byte) string { return "go test ./..." }},
-		{Language{Name: "Node", File: "package.json", Bundle: "npm"}, npmCheck},
-		{Language{Name: "Rust", File: "Cargo.toml", Bundle: "cargo"}, func([]byte) string { return "cargo test" }},
-		{Language{Name: "Python", File: "pyproject.toml", Bundle: "pip"}, func(text []byte) string {
-			if strings.Contains(string(text), "pytest") {
-				return "python3 -m pytest"
-			}
-			return ""
-		}},
+		{"Go", "go", []string{"go.mod"}, func(string, string) string { return "go test ./..." }},
+		{"Node", "npm", []string{"package.json"}, npmCheck},
+		{"Rust", "cargo", []string{"Cargo.toml"}, func(string, string) string { return "cargo test" }},
+		{"Python", "pip", []string{"pytest.ini", "pyproject.toml", "setup.cfg", "setup.py", "requirements.txt"}, pytestCheck},
 	} {
-		if text, err := disk.Read(filepath.Join(project, l.File), maxFile); err == nil {
-			l.Check = l.check(text)
-			found = append(found, l.Language)
+		language := Language{Name: l.name, Bundle: l.bundle}
+		for _, file := range l.files {
+			text, err := disk.Read(filepath.Join(project, file), maxFile)
+			if err != nil || language.Check != "" {
+				continue
+			}
+			if check := l.check(file, string(text)); check != "" || language.File == "" {
+				language.File, language.Check = file, check
+			}
+		}
+		if language.File != "" {
+			found = append(found, language)
 		}
 	}
 	return found
 }
 
+// pytestCheck is pytest, where a file of a Python project speaks of it: Python's own is of another name in each project.
+func pytestCheck(file, text string) string {
+	if file == "pytest.ini" || strings.Contains(text, "pytest") {
+		return "python3 -m pytest"
+	}
+	return ""
+}
+
 // npmCheck is npm test, where there are tests: npm init writes a script that says there are none.
-func npmCheck(text []byte) string {
+func npmCheck(_, text string) string {
 	var file struct{ Scripts map[string]string }
-	if err := json.Unmarshal(text, &file); err != nil || file.Scripts["test"] == "" || strings.Contains(file.Scripts["test"], "no test specified") {
+	if err := json.Unmarshal([]byte(text), &file); err != nil || file.Scripts["test"] == "" || strings.Contains(file.Scripts["test"], "no test specified") {
 		return ""
 	}
 	return "npm test"
@@ -143,30 +156,58 @@ type Proposal struct {
 // Path is the file.
 func (p Proposal) Path() string { return filepath.Join(p.dir, config.FileName) }
 
-// Propose is what a folder's config would say: that such checks verify a run, and that
-// sessions may reach such bundles of hosts. What it says already stays. Lines are empty
-// where nothing is left to say.
-func Propose(dir string, have config.Config, checks, allow []string, of []Language) (Proposal, error) {
+// Verifies are the checks that the config says already.
+func (p Proposal) Verifies() []string {
+	if p.fresh {
+		return nil
+	}
+	return p.want.Checks
+}
+
+// Propose is what a folder's config would say: that such checks verify a run, those found where none is named, and that
+// sessions may reach such bundles of hosts. What it says already stays, and nothing else is said in its place. Lines are
+// empty where nothing is left to say.
+func Propose(dir string, have config.Config, checks, allow []string, found Found) (Proposal, error) {
 	_, err := os.Lstat(filepath.Join(dir, config.FileName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Proposal{}, err
 	}
 	p := Proposal{dir: dir, want: have, fresh: err != nil}
-	if !p.fresh && len(allow) > 0 {
-		return Proposal{}, config.Errorf("%s is there already: write allow under [egress] in it", filepath.Join(dir, config.FileName))
-	}
 	if !p.fresh {
-		if len(have.Checks) == 0 && len(checks) > 0 {
-			p.want.Checks = checks
-			p.Lines = checksLines(checks) + "\n"
-		}
-		return p, nil
+		return p.added(checks, allow, found)
+	}
+	if len(checks) == 0 {
+		checks = found.Checks
 	}
 	bundles := []string{}
-	for _, l := range of {
+	for _, l := range found.Languages {
 		bundles = append(bundles, "bundle:"+l.Bundle)
 	}
 	p.Lines = first(checks, allow, bundles)
+	return p, nil
+}
+
+// added is what is put before a config that is there.
+func (p Proposal) added(checks, allow []string, found Found) (Proposal, error) {
+	have := p.want
+	for _, bundle := range prefixed(allow) {
+		if !slices.Contains(have.Egress.Allow, bundle) {
+			return Proposal{}, config.Errorf("%s is there already: write %q into allow under [egress] in it", p.Path(), bundle)
+		}
+	}
+	if len(have.Checks) > 0 {
+		if len(checks) > 0 && !slices.Equal(checks, have.Checks) {
+			return Proposal{}, config.Errorf("%s has checks already, %s: change them in it", p.Path(), list(have.Checks))
+		}
+		return p, nil
+	}
+	if len(checks) == 0 {
+		checks = found.Checks
+	}
+	if len(checks) > 0 {
+		p.want.Checks = checks
+		p.Lines = checksLines(checks) + "\n"
+	}
 	return p, nil
 }
 

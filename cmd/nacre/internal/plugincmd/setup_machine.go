@@ -2,7 +2,9 @@ package plugincmd
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,7 +48,7 @@ func (cmd setupCommand) setUpMachine(ctx context.Context, m machineSetup) (assem
 	p, proposal := cmd.Printer(cmd.Stdout), found.Proposal
 	printFound(p, found)
 	if proposal.Lines == "" {
-		p.Mark("ok", "config", proposal.Path()+" lacks nothing of that")
+		printKept(p, found)
 		return found, nil
 	}
 	p.Line("%s would begin with:", proposal.Path())
@@ -75,15 +77,27 @@ func printFound(p *terminal.Printer, found assembly.SurveyFound) {
 		p.Mark("warn", "agent", a.Name+": "+a.Text+" · "+a.Next)
 	}
 	for _, l := range found.Languages {
-		text := l.Name + ", by " + l.File
-		if l.Check != "" {
-			text += " · " + l.Check
-		}
-		p.Mark("ok", "project", text)
+		p.Mark("ok", "project", l.Name+", by "+l.File)
 	}
-	if len(found.Languages) == 0 {
+	switch {
+	case len(found.Checks) > 0:
+		p.Mark("ok", "checks", strings.Join(found.Checks, " · "))
+	case len(found.Languages) > 0:
+		p.Mark("warn", "checks", "this project names none that is known: give nacre setup --check COMMAND; without a check nothing that an agent makes lands")
+	default:
 		p.Mark("warn", "project", "none that is known in this folder: nacre setup in a project's folder finds its checks")
 	}
+}
+
+// printKept says of a config that stays as it is whether it verifies this project.
+func printKept(p *terminal.Printer, found assembly.SurveyFound) {
+	path, verifies := found.Proposal.Path(), found.Proposal.Verifies()
+	if len(found.Checks) == 0 || len(verifies) == 0 || slices.Equal(found.Checks, verifies) {
+		p.Mark("ok", "config", path+" lacks nothing of that")
+		return
+	}
+	p.Mark("warn", "config", fmt.Sprintf("%s verifies the runs of every project with %q, and stays so: name this project's own for a run, such as --check %q",
+		path, strings.Join(verifies, " && "), found.Checks[0]))
 }
 
 // next says what to type now.
