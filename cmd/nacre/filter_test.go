@@ -78,4 +78,5 @@ func TestUnderTheFilterOfAContainerEngine(t *testing.T) {
 		t.Errorf("doctor: exit %d", code)
 	}
 	has(t, said, "✕ sandbox "+says, "git version")
+	hasNo(t, said, "backend to a container engine") // which docs/install.md rules out inside of one
 }

@@ -88,7 +88,7 @@ func checkSandbox(ctx context.Context, inst *installation.Installation) []instal
 	defer func() { _ = box.Close() }() // only tried
 	started := time.Now()
 	if err := layering.Starts(ctx, layering.Of(box, inst.Registry.Paths(), inst.Options.Version, inst.Options.Now), sessionLimits(inst)); err != nil {
-		fix := "nacre starts nothing without a sandbox: let this user make namespaces, or set [sandbox] backend to a container engine (docs/backends.md)"
+		fix := "nacre starts nothing without a sandbox; docs/install.md says what a machine and a container need"
 		if sessionLimits(inst) != (nacre.Limits{}) {
 			fix += ", or raise the [limits] of config.toml"
 		}

@@ -177,15 +177,24 @@ func explain(err error) error {
 	}
 	const head = "this machine does not let this user create the namespaces that the native sandbox needs"
 	if setting, fix := forbids(); setting != "" {
-		return fmt.Errorf("%s: %s; either %s, or use another backend: %w", head, setting, fix, err)
+		return fmt.Errorf("%s: %s; either %s, or %s: %w", head, setting, fix, otherwise(), err)
 	}
 	if _, missing := os.Stat("/proc/self/ns/user"); errors.Is(missing, fs.ErrNotExist) {
-		return fmt.Errorf("%s: its kernel has none (CONFIG_USER_NS); start another kernel, or use another backend (docs/backends.md): %w", head, err)
+		return fmt.Errorf("%s: its kernel has none (CONFIG_USER_NS); start another kernel, or %s: %w", head, otherwise(), err)
 	}
 	if inContainer() {
-		return fmt.Errorf("%s: the engine of this container forbids it; run nacre outside of containers, or see docs/install.md, \"In a container\": %w", head, err)
+		return fmt.Errorf("%s: the engine of this container forbids it; %s: %w", head, otherwise(), err)
 	}
-	return fmt.Errorf("%s: a security module or a filter of system calls may forbid it; let it allow them, or use another backend (docs/backends.md): %w", head, err)
+	return fmt.Errorf("%s: a security module or a filter of system calls may forbid it; let it allow them, or %s: %w", head, otherwise(), err)
+}
+
+// otherwise is what to do where the native sandbox cannot start. In a container no engine's containers can take its
+// place: the engine would bind the machine's files.
+func otherwise() string {
+	if inContainer() {
+		return "run nacre outside of containers, or see docs/install.md, \"In a container\""
+	}
+	return "use another backend (docs/backends.md)"
 }
 
 // inContainer tells whether an engine says that this is a container of its own.

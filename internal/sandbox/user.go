@@ -80,7 +80,7 @@ func pickRange(mapped []idRange) (userRange, error) {
 	if best.first == 0 {
 		const head = "root has no %d spare user ids here to run a sandbox as (/proc/self/uid_map)"
 		if setting, fix := forbids(); setting != "" { // an ordinary user would be refused next
-			return userRange{}, fmt.Errorf(head+", and ordinary users may not make namespaces (%s): %s and run nacre as one of them, or use another backend", rangeSize, setting, fix)
+			return userRange{}, fmt.Errorf(head+", and ordinary users may not make namespaces (%s): %s and run nacre as one of them, or %s", rangeSize, setting, fix, otherwise())
 		}
 		return userRange{}, fmt.Errorf(head+": run nacre as an ordinary user", rangeSize)
 	}
