@@ -120,6 +120,7 @@ func (n nacre) command(args []string) *cobra.Command {
 	root.SetFlagErrorFunc(command.FlagError)
 	root.PersistentFlags().BoolVar(&n.env.JSON, "json", false, "print JSON for scripts")
 	root.AddCommand(n.asked(args)...)
+	command.Told(root)
 	return root
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -44,6 +46,14 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 		pages++
 		if c.Runnable() && !c.HasSubCommands() && c.Example == "" { // docs/commands.md promises it
 			t.Errorf("%s shows no example", c.CommandPath())
+		}
+		for line := range strings.Lines(c.Long) {
+			if utf8.RuneCountInString(line) > 81 && line[0] != ' ' {
+				t.Errorf("%s: its help has a line that a terminal breaks: %s", c.CommandPath(), line)
+			}
+		}
+		if first, _ := utf8.DecodeRuneInString(c.Long); !unicode.IsUpper(first) && c.Name() != "nacre" {
+			t.Errorf("%s: its help begins with no sentence: %s", c.CommandPath(), c.Long)
 		}
 		for _, below := range c.Commands() {
 			if below.IsAvailableCommand() && !below.IsAdditionalHelpTopicCommand() {

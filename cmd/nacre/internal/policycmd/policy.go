@@ -30,7 +30,7 @@ func (cmd policyCommand) checkCommand() *cobra.Command {
 With --plugins its rules are held against the tools of the plugins in a folder: what no
 argument of theirs can meet is named with the argument's type, and so are rules about
 no tool. Exit 0: it can be used; what may not be meant is shown. Exit 1: it does not
-parse, a rule can never match, or its default is allow, which the daemon refuses. Exit
+parse, a rule can never match, or its default is allow, which nacre refuses. Exit
 2: a file cannot be read.`,
 		Example: "  nacre policy check policy.toml\n  nacre policy check policy.toml --plugins ~/.local/share/nacre/plugins",
 		Args:    command.OneArgument("a file"),
