@@ -56,7 +56,7 @@ func newcomer(t *testing.T, i *installation, claude string, doctor ...string) {
 		return finish(t, r)
 	}
 	setup := in("setup", "--yes")
-	setup.want(t, 0, "project Node, by package.json · npm test", "agent  claude", "config.toml is written", "next")
+	setup.want(t, 0, "project Node, by package.json", "checks npm test", "agent  claude", "config.toml is written", "next")
 	has(t, setup.stdout, "nacre claude")
 	// The test's model stands in for the vendor's: a newcomer has not this line.
 	file := "home/.config/nacre/config.toml"
