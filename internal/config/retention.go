@@ -89,17 +89,17 @@ func ParseAge(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)
 		if err != nil {
-			return 0, fmt.Errorf("%.20q is not an age: %w", text, wrong)
+			return 0, fmt.Errorf("%.20q is not a length of time: %w", text, wrong)
 		}
 		age = time.Duration(n) * 24 * time.Hour
 	} else {
 		var err error
 		if age, err = time.ParseDuration(text); err != nil {
-			return 0, fmt.Errorf("%.20q is not an age: %w", text, wrong)
+			return 0, fmt.Errorf("%.20q is not a length of time: %w", text, wrong)
 		}
 	}
 	if age <= 0 || age > maxAge {
-		return 0, fmt.Errorf("%.20q is not an age: %w", text, wrong)
+		return 0, fmt.Errorf("%.20q is not a length of time: %w", text, wrong)
 	}
 	return age, nil
 }

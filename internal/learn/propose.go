@@ -267,7 +267,7 @@ func (r Refusal) seesRequest() bool { return r.Method != "CONNECT" }
 // where is the host and port, as far as they could be read.
 func (r Refusal) where() string {
 	if r.Host == "" {
-		return "a request without a readable host"
+		return "a request to an address, or to no host that can be read"
 	}
 	return fmt.Sprintf("%s:%d", r.Host, r.Port)
 }

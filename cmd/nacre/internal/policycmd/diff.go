@@ -129,7 +129,11 @@ func (cmd policyCommand) printDiff(said policyDiff) {
 	if len(rows) > 0 {
 		printer.Table([]string{"rule is", "rule", "was", "is"}, rows)
 	}
-	printer.Line("%d rules differ: %s → %s", len(said.Rules), said.Old, said.New)
+	differ := fmt.Sprintf("%d rules differ", len(said.Rules))
+	if len(said.Rules) == 1 {
+		differ = "1 rule differs"
+	}
+	printer.Line("%s: %s → %s", differ, said.Old, said.New)
 	if said.Replay != nil {
 		cmd.printReplay(said.Replay)
 	}
