@@ -64,6 +64,18 @@ func TestTheInstallerOfARelease(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(said), "nacre ") {
 		t.Errorf("what was installed does not run: %v, %s", err, said)
 	}
+	// U-30: what cannot be written whole, as on a full disk, leaves what was installed as it was.
+	later := strings.ReplaceAll(name, "1.2.0", "1.3.0")
+	packed = tarball(t, map[string]string{later + "/lib/nacre/nacre": "later", later + "/share/doc": "x"}, later+"/bin/nacre", "../lib/nacre/nacre")
+	i.write("release/"+later+".tar.gz", string(packed))
+	i.write("release/checksums.txt", fmt.Sprintf("%x  %s.tar.gz\n", sha256.Sum256(packed), later))
+	i.write("home/.local/share", "a file in the way")
+	script(1, "share/doc cannot be written: nothing is installed", "--from", release, "--version", "1.3.0")
+	check(t, exec.CommandContext(t.Context(), filepath.Join(prefix, "bin/nacre"), "version").Run())
+	if left, _ := filepath.Glob(prefix + "/*/*.new"); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	check(t, os.Remove(filepath.Join(prefix, "share")))
 	script(0, "nacre is removed", "--uninstall")
 	if found := written(); len(found) != 1 || filepath.Base(found[0]) != "mine" {
 		t.Errorf("left: %q", found)

@@ -93,16 +93,24 @@ if [ -n "$dry" ]; then
   sed "s|^|would write $prefix/|" "$work/list"
   exit 0
 fi
-[ ! -f "$into/.installed" ] || remove
+# Everything is written beside what is there before anything of that is touched: where the disk is full, nothing changes.
+unfinished() {
+  while IFS= read -r file; do rm -f "$prefix/$file.new"; done <"$work/list"
+  rm -rf "$work" "$into/.new"
+}
+trap unfinished EXIT
 while IFS= read -r file; do
-  mkdir -p "$prefix/$(dirname "$file")"
-  case $file in
+  mkdir -p "$prefix/$(dirname "$file")" && case $file in
     *.service) sed "s|/usr/bin/nacre|$prefix/bin/nacre|" "$work/$name/$file" >"$prefix/$file.new" ;;
     *) cp -P "$work/$name/$file" "$prefix/$file.new" ;;
-  esac || fail "$prefix/$file cannot be written"
+  esac || fail "$prefix/$file cannot be written: nothing is installed"
+done <"$work/list"
+cp "$work/list" "$into/.new" || fail "$into cannot be written: nothing is installed"
+[ ! -f "$into/.installed" ] || remove
+mv -f "$into/.new" "$into/.installed"
+while IFS= read -r file; do
   mv -f "$prefix/$file.new" "$prefix/$file" || fail "$prefix/$file cannot be written"
 done <"$work/list"
-cp "$work/list" "$into/.installed"
 say "nacre $version is installed: $prefix/bin/nacre"
 case :${PATH:-}: in *:"$prefix/bin":*) ;; *) say "$prefix/bin is not in your PATH: add it." ;; esac
 say "Next: nacre doctor"
