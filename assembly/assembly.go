@@ -136,7 +136,7 @@ func (r *Runtime) CheckAuditor(ctx context.Context, id nacre.SessionID, run Run)
 // Doctor tries each part of the installation (M-60). Without turns no brain is
 // started, and no plugin.
 func (r *Runtime) Doctor(ctx context.Context, turns bool) []Finding {
-	others := doctor.Others{Upstreams: upstream.Check, Plugins: pluginadmin.CheckPlugins, Try: pluginadmin.TryPlugins, Credentials: leasing.Check, Erase: erasure.FinishErasures}
+	others := doctor.Others{Egress: prove.CheckEgress, Upstreams: upstream.Check, Plugins: pluginadmin.CheckPlugins, Try: pluginadmin.TryPlugins, Credentials: leasing.Check, Erase: erasure.FinishErasures}
 	return slices.Concat(doctor.Examine(ctx, r.inst, others, turns), checkLogins(r), []Finding{leftover.CheckRoom(ctx, r.inst, doctor.IsShort(r.inst))}, store.Check(ctx, r.inst), scheduling.Check(ctx, r.inst))
 }
 

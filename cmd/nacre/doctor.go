@@ -21,10 +21,11 @@ func (n nacre) doctorCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use: "doctor", Short: "try each part of this installation, and list what is not enforced", Args: command.NoArguments,
-		Long: `Each part is tried. Each brain that is installed is given a turn, sealed, with a
+		Long: `Each part is tried: exit 4 where one fails. Each brain that is installed is given a turn, sealed, with a
 scripted model in place of its own: it must ask for what it may not have, and not
-get it. No key is needed for that, and nothing is spent. Each plugin that is in use is
-started as a session starts it.
+get it. No key is needed for that, and nothing is spent. The egress proxy is tried with
+the rules of config.toml, on decoys. Each plugin that is in use is started as a session
+starts it.
 
 --prove plays escapes against this machine instead: what a hostile program would try
 in a sandbox, around the egress rules of this configuration, with files of the project

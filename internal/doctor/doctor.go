@@ -36,9 +36,9 @@ type Check func(context.Context, *installation.Installation) []installation.Find
 
 // Others are what other rooms look at themselves. All are required.
 type Others struct {
-	// Upstreams looks at where models are asked, Plugins at plugins without starting them, Try
-	// starts them, and Credentials looks at what they and agents are lent.
-	Upstreams, Plugins, Try, Credentials Check
+	// Egress tries the proxy with the rules of config.toml, Upstreams looks at where models are asked, Plugins at plugins
+	// without starting them, Try starts them, and Credentials looks at what they and agents are lent.
+	Egress, Upstreams, Plugins, Try, Credentials Check
 	// Erase ends erasures that were interrupted, and says which files still hold what was
 	// erased.
 	Erase func(context.Context, *installation.Installation) (files []string, err error)
@@ -63,6 +63,7 @@ func Examine(ctx context.Context, inst *installation.Installation, others Others
 		func() []installation.Finding { return checkGit(ctx) },
 		func() []installation.Finding { return checkConfig(inst) },
 		func() []installation.Finding { return checkOutward(ctx, inst) },
+		func() []installation.Finding { return others.Egress(ctx, inst) },
 		func() []installation.Finding { return others.Upstreams(ctx, inst) },
 		func() []installation.Finding { return checkBrain(ctx, inst) },
 		canary,
