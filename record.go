@@ -15,6 +15,7 @@ const (
 	KindChainClose     Kind = "chain.close"
 	KindSessionOpen    Kind = "session.open"
 	KindSessionClose   Kind = "session.close"
+	KindSessionStop    Kind = "session.stop" // who told a session to stop
 	KindSandboxStart   Kind = "sandbox.start"
 	KindSandboxExit    Kind = "sandbox.exit"
 	KindCallBegin      Kind = "call.begin"

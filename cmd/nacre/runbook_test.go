@@ -46,6 +46,8 @@ func TestTheRunbookIsPlayed(t *testing.T) {
 		case args[0] == "sessions" && args[1] == "stop":
 			finish(t, r)
 			gone(t, mark)
+		case args[0] == "audit" && args[1] == "show" && len(args) == 3:
+			has(t, have.stdout, "owner stops the session (terminal:")
 		case args[0] == "sessions" && args[1] == "diff":
 			has(t, have.stdout, "+harm")
 		case args[0] == "memory" && args[len(args)-1] == "--dry-run":

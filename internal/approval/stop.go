@@ -8,9 +8,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/person"
 )
 
-// kindStop records who told a session to stop.
-const kindStop nacre.Kind = "session.stop"
-
 // Stop tells whether a person may stop the session, and records who did or who was
 // refused (M-41). A stop that cannot be recorded is one all the same: it takes nothing but
 // what runs.
@@ -32,6 +29,6 @@ func (d *Desk) Stop(id person.Identity) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), recordLimit)
 	defer cancel()
-	_ = d.o.Recorder.Commit(ctx, nacre.Record{Kind: kindStop, Source: "approval", Time: d.o.Now(), Outcome: nacre.OutcomeAllowed, Detail: detail})
+	_ = d.o.Recorder.Commit(ctx, nacre.Record{Kind: nacre.KindSessionStop, Source: "approval", Time: d.o.Now(), Outcome: nacre.OutcomeAllowed, Detail: detail})
 	return nil
 }

@@ -67,6 +67,8 @@ func Of(e audit.Entry) string {
 	switch e.Kind {
 	case nacre.KindSessionOpen, nacre.KindSessionClose, nacre.KindChainOpen, nacre.KindChainClose:
 		return lifeSentence(e, d)
+	case nacre.KindSessionStop:
+		return fmt.Sprintf("%s stops the session (%s).", d.text("person"), d.text("identity"))
 	case nacre.KindSandboxStart:
 		return fmt.Sprintf("%s is started with %s, sealed by %s; it may reach %s.",
 			d.text("program"), Many(d.number("arguments"), "argument"), e.Outcome, OrNothing(d.list("egress")))

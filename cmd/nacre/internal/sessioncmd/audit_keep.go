@@ -15,6 +15,7 @@ import (
 	"github.com/nacre-dev/nacre/audit"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/sentence"
 )
 
 func (cmd auditCommand) exportCommand() *cobra.Command {
@@ -66,7 +67,7 @@ func (cmd auditCommand) exportAudit(ctx context.Context, id nacre.SessionID, pat
 	if cmd.JSON {
 		return cmd.PrintJSON(map[string]any{"file": path, "chains": known.Chains})
 	}
-	cmd.Printer(cmd.Stdout).Line("%s holds %d chains of session %s", path, len(known.Chains), id)
+	cmd.Printer(cmd.Stdout).Line("%s holds %s of session %s", path, sentence.Many(int64(len(known.Chains)), "chain"), id)
 	return nil
 }
 
