@@ -102,7 +102,7 @@ func printKept(p *terminal.Printer, found assembly.SurveyFound) {
 
 // next says what to type now.
 func (cmd setupCommand) next(found assembly.SurveyFound) {
-	next := "nacre exec --project . -- bash"
+	next := "nacre exec --project . -- sh"
 	for _, a := range found.Agents {
 		if a.Ready {
 			next = `nacre run "what is to be done"`
