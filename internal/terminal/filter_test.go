@@ -17,8 +17,9 @@ func TestOnlySequencesOfTheListReachTheTerminal(t *testing.T) {
 	for name, c := range map[string]struct{ printed, want string }{
 		"text":                       {"plain ä € 😀\r\n\ttext\b\a", "plain ä € 😀\r\n\ttext\b\a"},
 		"colours and cursor":         {"\x1b[1;38:5:3mred\x1b[0m\x1b[2J\x1b[H\x1b[10;5H\x1b[K\x1b[?25l\x1b[3 q\x1b[!p", "\x1b[1;38:5:3mred\x1b[0m\x1b[2J\x1b[H\x1b[10;5H\x1b[K\x1b[?25l\x1b[3 q\x1b[!p\x1b[?25h"},
-		"modes, scrolling, charsets": {"\x1b[?1049h\x1b[?1006h\x1b[?2004h\x1b[1;20r\x1b7\x1b8\x1bM\x1b(B\x1b=\x1b#8", "\x1b[?1049h\x1b[?1006h\x1b[?2004h\x1b[1;20r\x1b7\x1b8\x1bM\x1b(B\x1b=\x1b#8\x1b[?2004l\x1b[?1006l\x1b[?1049l\x1b7\x1b[r\x1b8"},
+		"modes, scrolling, charsets": {"\x1b[?1049h\x1b[?1006h\x1b[?2004h\x1b[1;20r\x1b7\x1b8\x1bM\x1b(B\x1b=\x1b#8", "\x1b[?1049h\x1b[?1006h\x1b[?2004h\x1b[1;20r\x1b7\x1b8\x1bM\x1b(B\x1b=\x1b#8\x1b[?7h\x1b[?6l\x1b[?2004l\x1b[?1006l\x1b[?1049l\x1b7\x1b[r\x1b8\x1b(B\x0f\x1b[0m"},
 		"titles and links":           {"\x1b]2;title\a\x1b]8;;https://a.test\x1b\\a\x1b]8;;\x1b\\\x1b[22;0t", "\x1b]2;title\a\x1b]8;;https://a.test\x1b\\a\x1b]8;;\x1b\\\x1b[22;0t"},
+		"links to programs":          {"a\x1b]8;;ssh://-oProxyCommand=x/\x1b\\b\x1b]8;;X-Man-Page://y\ac\x1b]8;;/etc\ad\x1b]8;id=1;HTTPS://a.test\ae\x1b]8;;\a", "abcd\x1b]8;id=1;HTTPS://a.test\ae\x1b]8;;\a"},
 		"the clipboard":              {"a\x1b]52;c;eHh4\ab\x1b]52;c;?\x1b\\c", "abc"},
 		"queries":                    {"a\x1b[6n\x1b[c\x1b[>c\x1b[>q\x1b[?2026$p\x1b[?u\x1b[?4m\x1b[21t\x1b[x\x1bZ\x05\x1b]11;?\a\x1bP$qm\x1b\\b", "ab"},
 		"programs of the terminal":   {"a\x1b]1337;File=:AA\a\x1b]777;notify;x\a\x1b_Gq\x1b\\\x1b^x\x1b\\\x1bXx\x1b\\\x1bPtmux;\x1b\x1b]52;c;x\a\x1b\\b\x1b[4i", "ab"},
@@ -38,6 +39,7 @@ func TestOnlySequencesOfTheListReachTheTerminal(t *testing.T) {
 		"a control in a longer form":       {"a\xe0\x82\x9b6n\xf0\x80\x82\x9b6nb\xc1\x9bc\xed\xa0\x80d\xf4\x90\x80\x80e", "a6n6nbcde"},
 		"a half of a character":            {"a\xe2\x82b\xc2\x1b[1m\x9b6n\x1b[m", "ab\x1b[1m6n\x1b[m"},
 		"modes that type or lock":          {"a\x1b[?2048h\x1b[2h\x1b[12l\x1b[?1049;2048h\x1b[?9001hb", "ab"},
+		"modes that were saved":            {"a\x1b[?1003s\x1b[?1003rb", "ab"},
 		"a query that looks like another":  {"a\x1b[>4;?m\x1b[?4 m\x1b[22\x01tb\x1b[220t\x1b[!0pc", "a\x01tbc"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,9 +72,17 @@ func TestADialogAsksTheTerminalForNumbersOnly(t *testing.T) {
 // printed next, or type into the shell that comes after.
 func TestWhatACommandLeavesSwitchedOnIsTakenBack(t *testing.T) {
 	t.Parallel()
+	const saved = "\x1b[?7h\x1b[?6l\x1b(B\x0f\x1b[0m" // with the cursor, whatever the text is by then
 	for name, c := range map[string]struct{ printed, undone string }{
 		"nothing":                    {"text", ""},
-		"all was put back":           {"\x1b[?1049;25h\x1b[?1003h\x1b[8m\x1b[2;3r\x1b[0m\x1b[?1003l\x1b[r\x1b[?1049l", ""},
+		"all was put back":           {"\x1b[?1049;25h\x1b[?1003h\x1b[8m\x1b[2;3r\x1b]8;;http://a.test\a\x1b[0m\x1b[?1003l\x1b[r\x1b]8;;\a", "\x1b[?1049l"},
+		"all of another screen":      {"\x1b[?1049h\x1b[?1049l", saved},
+		"what came with the cursor":  {"\x1b[8m\x1b7\x1b[0m\x1b8", saved},
+		"that of another terminal":   {"\x1b[8m\x1b[s\x1b[0m\x1b[u", saved},
+		"that of a mode":             {"\x1b[8m\x1b[?1048h\x1b[0m\x1b[?1048l", saved},
+		"what another stream saved":  {"\x1b8", saved},
+		"a link":                     {"\x1b]8;;http://a.test\x1b\\", "\x1b]8;;\x1b\\"},
+		"colours and a reset":        {"\x1b]10;#000\a\x1b]11;#000\a\x1bc", "\x1b]104\a\x1b]110\a\x1b]111\a\x1b]112\a"},
 		"text that cannot be seen":   {"\x1b[8m", "\x1b[0m"},
 		"a mouse that types":         {"\x1b[?1003h\x1b[?1006h\x1b[?1003h", "\x1b[?1003l\x1b[?1006l"},
 		"no cursor, another screen":  {"\x1b[?1049h\x1b[?25;7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"},

@@ -56,9 +56,10 @@ func (c sequence) passes() bool {
 		return false
 	}
 	switch c.final {
-	case '@', 'A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I', 'L', 'M', 'P', 'S', 'T', 'X', 'Z', '`', 'a', 'b', 'd', 'e', 'f', 'g':
+	case '@', 'A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I', 'L', 'M', 'P', 'S', 'T', 'X', 'Z', '`', 'a', 'b', 'd', 'e', 'f', 'g',
+		'r', 's': // of modes, they would bring one back that was seen to be switched off
 		return c.prefix == ""
-	case 'J', 'K', 'r', 's':
+	case 'J', 'K':
 		return c.prefix == "" || c.prefix == "?"
 	case 'h', 'l':
 		return c.isMode()
@@ -117,12 +118,24 @@ func passesOSC(s string, asks bool) bool {
 	}
 	number, text, _ := strings.Cut(s, ";")
 	switch number {
-	case "0", "1", "2", "8", "104", "110", "111", "112", "133":
+	case "0", "1", "2", "104", "110", "111", "112", "133":
 		return true
+	case "8":
+		scheme, _, _ := strings.Cut(address(text), ":")
+		return slices.Contains(schemes(), strings.ToLower(scheme))
 	case "4", "10", "11", "12": // colours; a question mark asks for one
 		return asks || !strings.Contains(text, "?")
 	}
 	return false
+}
+
+// schemes are those of links that a person may follow; none ends a link. Others start programs.
+func schemes() []string { return []string{"", "http", "https", "mailto", "file"} }
+
+// address is where a link leads, of what follows its number.
+func address(text string) string {
+	_, address, _ := strings.Cut(text, ";")
+	return strings.TrimRight(address, "\a\x1b\\")
 }
 
 // asksColour tells a sequence that asks for a colour rather than to set it.
@@ -136,17 +149,23 @@ type leftover struct {
 	region  bool     // a part of the screen that scrolls
 	keys    bool     // keys that are told in another way
 	colours bool     // of the terminal
+	link    bool     // whose text goes on
 }
 
 // note remembers what a sequence that passed leaves behind.
 func (l *leftover) note(s string) {
 	switch s[1] {
 	case 'c':
-		*l = leftover{}
+		*l = leftover{colours: l.colours} // which some terminals keep
+	case '8':
+		l.restore()
 	case '(', ')', '*', '+':
 		l.charset = l.charset || s[2] != 'B'
 	case ']':
-		number, _, _ := strings.Cut(strings.TrimRight(s[2:], "\a\x1b\\"), ";")
+		number, text, _ := strings.Cut(strings.TrimRight(s[2:], "\a\x1b\\"), ";")
+		if number == "8" {
+			l.link = address(text) != ""
+		}
 		l.colours = l.colours || !asksColour(s) && slices.Contains([]string{"4", "10", "11", "12"}, number)
 	case '[':
 		if c, ok := parseCSI(s[2:]); ok {
@@ -155,11 +174,23 @@ func (l *leftover) note(s string) {
 	}
 }
 
+// restore notes that what was saved with the cursor is back, whichever stream saved it.
+func (l *leftover) restore() {
+	l.style, l.charset = true, true
+	l.noteMode("?6", 'h')
+	l.noteMode("?7", 'l')
+}
+
 func (l *leftover) noteCSI(c sequence) {
 	switch {
+	case c.final == 'u' && c.prefix == "":
+		l.restore()
 	case c.final == 'h', c.final == 'l':
 		for number := range strings.SplitSeq(c.numbers, ";") {
 			l.noteMode(c.prefix+number, c.final)
+			if c.prefix == "?" && c.final == 'l' && (number == "1048" || number == "1049") {
+				l.restore()
+			}
 		}
 	case c.final == 'm' && c.prefix == "":
 		l.style = strings.Trim(c.numbers, "0;") != ""
@@ -196,7 +227,7 @@ func (l *leftover) undone() string {
 		undo string
 	}{
 		{l.region, "\x1b7\x1b[r\x1b8"}, {l.charset, "\x1b(B\x0f"}, {l.style, "\x1b[0m"}, {l.keys, "\x1b[<99u\x1b[=0u\x1b[>4m"},
-		{l.colours, "\x1b]104\a\x1b]110\a\x1b]111\a\x1b]112\a"},
+		{l.link, endLink}, {l.colours, "\x1b]104\a\x1b]110\a\x1b]111\a\x1b]112\a"},
 	} {
 		if part.left {
 			b.WriteString(part.undo)

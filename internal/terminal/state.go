@@ -30,6 +30,9 @@ const wraps, showsCursor = 7, 25
 // shiftIn takes the first character set again.
 const shiftIn = 0x0f
 
+// endLink ends the text of a link.
+const endLink = "\x1b]8;;\x1b\\"
+
 // state follows what a program has set on its terminal, so that it can be set again.
 type state struct {
 	in         filter // a sequence that has begun
@@ -44,7 +47,8 @@ type state struct {
 	charsets   map[byte]string
 	attributes []string
 	colours    []string
-	pushed     int // protocols of keys, on the stack of the first screen
+	link       string // whose text goes on
+	pushed     int    // protocols of keys, on the stack of the first screen
 	asked      asked
 }
 
@@ -95,7 +99,7 @@ func (m *state) note(s string) {
 	case '[':
 		m.control(s, s[2:len(s)-1], s[len(s)-1])
 	case ']':
-		m.colour(s)
+		m.command(s)
 	case '(', ')', '*', '+':
 		if m.charsets == nil {
 			m.charsets = map[byte]string{}
@@ -192,10 +196,14 @@ func (m *state) attribute(s, parameters string) {
 	m.attributes = append(m.attributes, s)
 }
 
-// colour remembers what a program changed of the terminal's colours.
-func (m *state) colour(s string) {
+// command remembers what a program changed of the terminal's colours, and a link.
+func (m *state) command(s string) {
 	number, text, _ := strings.Cut(strings.TrimRight(s[2:], "\x07\x1b\\"), ";")
 	switch number {
+	case "8":
+		if m.link = s; address(text) == "" {
+			m.link = ""
+		}
 	case "4", "10", "11", "12":
 		if text != "?" && len(m.colours) < maxColours {
 			m.colours = append(m.colours, s)
@@ -233,6 +241,7 @@ func (m *state) again() string {
 	}
 	b.WriteString(strings.Join(m.colours, ""))
 	b.WriteString(strings.Join(m.attributes, ""))
+	b.WriteString(m.link)
 	return b.String()
 }
 
@@ -244,6 +253,6 @@ func reset() string {
 	for _, mode := range resetModes() {
 		b.WriteString("\x1b[?" + strconv.Itoa(mode) + "l")
 	}
-	b.WriteString("\x1b[?7h\x1b[?25h\x1b[r\x1b[0 q\x1b[>4m\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\")
+	b.WriteString("\x1b[?7h\x1b[?25h\x1b[r\x1b[0 q\x1b[>4m" + endLink + "\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\")
 	return b.String()
 }
