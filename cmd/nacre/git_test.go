@@ -307,8 +307,8 @@ git merge -q --no-edit side; echo mine > /workspace/greeting.txt; git add --spar
 	i.nothingLeft(t)
 }
 
-// U-04: where a repository borrows its objects git does not work inside. The refusal says
-// so, whole, and what it names helps.
+// U-04, S-11: where a repository borrows its objects git does not work inside, and no run begins: its agent would read
+// the history of the other one. The refusal says so, whole, and what it names helps.
 func TestGitThatBorrowsObjects(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -316,7 +316,9 @@ func TestGitThatBorrowsObjects(t *testing.T) {
 	i.project()
 	i.git("clone", "-q", "--shared", ".", "../shared")
 	exec := []string{"exec", "--project", "shared", "--", "sh", "-c", "echo more >>greeting.txt; git commit -q -a -m more"}
-	i.nacre(exec...).want(t, 128, "git does not work: the repository borrows", "`git repack -a -d && rm .git/objects/info/alternates`")
+	const why, remedy = "the repository borrows the objects of another one, in \"", "`git repack -a -d && rm .git/objects/info/alternates`"
+	i.nacre(exec...).want(t, 128, "git does not work: "+why, remedy)
+	i.nacre("run", "t", "--yes", "--project", "shared", "--recording", i.write("r.jsonl", `{"v":1,"name":"r"}`), "--check", "true").want(t, 1, why, remedy)
 	i.gitIn("shared", "repack", "-q", "-a", "-d")
 	if err := os.Remove(i.work + "/shared/.git/objects/info/alternates"); err != nil {
 		t.Fatal(err)

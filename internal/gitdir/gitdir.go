@@ -27,6 +27,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/repo/borrowed"
 )
 
 const (
@@ -45,7 +46,6 @@ const (
 // What keeps a project from having a git directory of the agent's own.
 var (
 	errUnborn = errors.New("the repository has no commit yet")
-	errBorrow = errors.New("the repository borrows the objects of another one")
 	errLinked = errors.New("a part of its git directory is a link to elsewhere")
 	errTable  = errors.New("the repository keeps its refs in another way than files")
 	// ErrBusy is another session that writes in the same files.
@@ -70,9 +70,8 @@ type Dir struct {
 
 // Refusal says to a person what git can do inside where [Open] failed.
 func Refusal(err error) string {
-	if errors.Is(err, errBorrow) { // its commits are not there inside
-		return "git does not work: " + err.Error() +
-			"; `git repack -a -d && rm .git/objects/info/alternates` gives it objects of its own"
+	if errors.Is(err, borrowed.ErrBorrowed) { // its commits are not there inside
+		return "git does not work: " + err.Error()
 	}
 	return "git can only be read: " + err.Error()
 }
@@ -129,13 +128,14 @@ func Open(ctx context.Context, project, state string, id nacre.SessionID) (*Dir,
 
 // fits refuses repositories over which no git directory can be laid.
 func fits(place repo.Place) error {
-	for name, reason := range map[string]error{"reftable": errTable, "objects/info/alternates": errBorrow} {
-		if _, err := os.Lstat(filepath.Join(place.CommonDir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(reason, err)
-		}
+	if _, err := os.Lstat(filepath.Join(place.CommonDir, "reftable")); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(errTable, err)
+	}
+	if err := borrowed.Check(place.CommonDir); err != nil {
+		return err
 	}
 	for _, dir := range []string{place.CommonDir, place.GitDir} {
-		for _, name := range []string{"objects", "refs", "info", "logs", "modules"} {
+		for _, name := range []string{"refs", "info", "logs", "modules"} {
 			if info, err := os.Lstat(filepath.Join(dir, name)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 				return errLinked
 			}
@@ -205,13 +205,14 @@ func (d *Dir) fillFiles(id nacre.SessionID) error {
 
 // copyFiles copies what the agent's git goes on from.
 func (d *Dir) copyFiles() error {
-	files := []struct {
-		from string
-		most int64
-	}{
-		{filepath.Join(d.place.GitDir, "index"), maxIndex}, {filepath.Join(d.place.CommonDir, "shallow"), maxSmall},
-		{filepath.Join(d.place.CommonDir, "info/exclude"), maxSmall}, {filepath.Join(d.place.GitDir, "info/sparse-checkout"), maxSmall},
-		{filepath.Join(d.place.CommonDir, "logs/refs/stash"), maxSmall},
+	type file struct {
+		dir, name string
+		most      int64
+	}
+	files := []file{
+		{d.place.GitDir, "index", maxIndex}, {d.place.CommonDir, "shallow", maxSmall},
+		{d.place.CommonDir, "info/exclude", maxSmall}, {d.place.GitDir, "info/sparse-checkout", maxSmall},
+		{d.place.CommonDir, "logs/refs/stash", maxSmall},
 	}
 	entries, err := os.ReadDir(d.place.GitDir)
 	if err != nil {
@@ -219,30 +220,25 @@ func (d *Dir) copyFiles() error {
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "sharedindex.") {
-			files = append(files, struct {
-				from string
-				most int64
-			}{filepath.Join(d.place.GitDir, e.Name()), maxIndex})
+			files = append(files, file{d.place.GitDir, e.Name(), maxIndex})
 		}
 	}
 	for _, f := range files {
-		rel, err := filepath.Rel(d.place.GitDir, f.from)
-		if err != nil || !filepath.IsLocal(rel) {
-			rel, err = filepath.Rel(d.place.CommonDir, f.from)
-		}
-		if err == nil {
-			err = copyFile(f.from, filepath.Join(d.git(), rel), f.most)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := copyFile(f.dir, f.name, filepath.Join(d.git(), f.name), f.most); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
 
-// copyFile keeps the time of change: git compares with it.
-func copyFile(from, to string, most int64) error {
-	in, err := disk.OpenRegular(from)
+// copyFile keeps the time of change: git compares with it. No link leads it out of the folder.
+func copyFile(dir, name, to string, most int64) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // it was only read
+	in, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
@@ -251,8 +247,8 @@ func copyFile(from, to string, most int64) error {
 	if err != nil {
 		return err
 	}
-	if info.Size() > most {
-		return fmt.Errorf("%s has more than %d bytes", from, most)
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return fmt.Errorf("%s/%s is not a regular file, or has more than %d bytes", dir, name, most)
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err

@@ -13,8 +13,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
-// plainGitDir refuses a git directory in which a place that is about to be
-// written is a link: a prepared project could lead the writing elsewhere.
+// plainGitDir refuses a git directory with a link that would lead what is about to be written elsewhere.
 func (h *host) plainGitDir(branch string) error {
 	names := []string{"objects", "objects/pack", "refs", "refs/heads", "logs", "logs/refs", "logs/refs/heads", "logs/HEAD", "packed-refs"}
 	for _, parent := range append(parents(branch), branch) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/repo"
+	"github.com/nacre-dev/nacre/internal/repo/borrowed"
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
@@ -333,6 +334,40 @@ func TestLinksInTheGitDirectoryLeadNowhere(t *testing.T) {
 			}
 			if after := tree2(t, outside); after != before {
 				t.Errorf("written outside: %s", after)
+			}
+		})
+	}
+}
+
+// S-11: whoever wrote a git directory, an agent in a folder that had none or the packer of an archive, could have it
+// show the history of any other repository of the person, which an agent would then read.
+func TestHistoryOfElsewhereIsNotRead(t *testing.T) {
+	t.Parallel()
+	for name, lead := range map[string]func(victim, objects string) error{
+		"a list of alternates": func(victim, objects string) error {
+			return os.WriteFile(filepath.Join(objects, "info/alternates"), []byte(victim+"\n"), 0o600)
+		},
+		"links to what is there": func(victim, objects string) error {
+			entries, err := os.ReadDir(victim)
+			for _, e := range entries {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(objects, e.Name())), os.Symlink(filepath.Join(victim, e.Name()), filepath.Join(objects, e.Name())))
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			victim, u := withFiles(t, project), withFiles(t, map[string]string{"own": "x"})
+			if err := lead(filepath.Join(victim.dir, ".git/objects"), filepath.Join(u.dir, ".git/objects")); err != nil {
+				t.Fatal(err)
+			}
+			writeFiles(t, u.dir, map[string]string{".git/refs/heads/main": victim.git("rev-parse", "HEAD")})
+			state := filepath.Join(t.TempDir(), "state")
+			if _, err := repo.Open(t.Context(), u.dir, repo.Options{StateDir: state}); !errors.Is(err, borrowed.ErrBorrowed) {
+				t.Errorf("have %v, want ErrBorrowed", err)
+			}
+			if _, err := os.Lstat(state); err == nil {
+				t.Error("something was made of it")
 			}
 		})
 	}

@@ -186,12 +186,6 @@ func TestOtherKindsOfRepository(t *testing.T) {
 			from.git("clone", "-q", "--depth=1", "file://"+from.dir, u.dir)
 			return u
 		},
-		"with alternates": func(t *testing.T) *user {
-			from := withFiles(t, project)
-			u := &user{t, filepath.Join(t.TempDir(), "shared")}
-			from.git("clone", "-q", "--shared", from.dir, u.dir)
-			return u
-		},
 		"split index": func(t *testing.T) *user {
 			u := withFiles(t, project)
 			u.git("update-index", "--split-index")

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/repo/borrowed"
 	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
@@ -106,7 +107,7 @@ func Open(ctx context.Context, dir string, o Options) (*Project, error) {
 		worktree: worktree{&objects{git: g}, &host{place: found, program: g}},
 		journals: journals{of: found, dir: o.StateDir}, now: now, reached: func(string) {},
 	}}
-	if err := p.inspect(ctx, o.Base); err != nil {
+	if err := errors.Join(borrowed.Check(found.commonDir), p.inspect(ctx, o.Base)); err != nil {
 		return nil, err
 	}
 	p.vault = vault{dir: filepath.Join(o.StateDir, vaultName), state: o.StateDir}
