@@ -145,13 +145,14 @@ func TestPlacesThatNobodyIsAskedAbout(t *testing.T) {
 	i := besideProject(t)
 	home := filepath.Join(i.work, "home")
 	i.write("home/.ssh/id", "k")
+	i.write("home/.mozilla/firefox/logins.json", "{}")
 	i.write("s\u202ebil/x", "")
 	i.write("two\nlines/x", "")
 	check(t, os.Symlink(filepath.Join(home, ".ssh"), filepath.Join(i.work, "notes")))
 	check(t, os.Symlink("/etc", filepath.Join(i.work, "p/etc")))
 	paths := []string{
 		"~/", "~/.", home, "~/.ssh", "../notes", "../../", "/", "/etc", "etc/..", "/proc/self/root", "/sys", "/dev", "/run", "/root", "~/.config/nacre", "~/.local", "~/.local/state/nacre",
-		"~/.local/state/nacre/sessions", "../lib/a.txt", "../none", "../s\u202ebil", "../two\nlines", "../lib\x00",
+		"~/.local/state/nacre/sessions", "../lib/a.txt", "../none", "../s\u202ebil", "../two\nlines", "../lib\x00", "~/.mozilla", "~/.mozilla/firefox", "~/.claude",
 	}
 	for some := range slices.Chunk(paths, 10) { // as many as a session may ask for in a minute
 		var lines []string

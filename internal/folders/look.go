@@ -182,5 +182,7 @@ func keyLike(name string) bool {
 	}
 	return slices.Contains([]string{
 		".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", ".git-credentials", "id_rsa", "id_ed25519", "id_ecdsa", "credentials", "credentials.json",
+		".credentials.json", "credentials.toml", "credentials.db", "auth.json", "token.json", "hosts.yml", ".pgpass", ".my.cnf", ".vault-token", ".htpasswd", "terraform.tfstate",
+		"logins.json", "key4.db", "cookies.sqlite", "Login Data", "Cookies", "secrets.yml", "secrets.yaml", "secrets.toml", "secrets.json",
 	}, name) || name == ".env" || strings.HasPrefix(name, ".env.")
 }

@@ -28,7 +28,7 @@ func TestALookAtAFolderEnds(t *testing.T) {
 func TestALookAtAFolderNamesKeys(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
-	for _, name := range []string{filepath.Join(dir, ".env"), filepath.Join(dir, "deep", "er", "tls.pem"), filepath.Join(dir, "a.txt"), filepath.Join(outside, "id_rsa")} {
+	for _, name := range []string{filepath.Join(dir, ".env"), filepath.Join(dir, "deep", "er", "tls.pem"), filepath.Join(dir, "deep", "auth.json"), filepath.Join(dir, "a.txt"), filepath.Join(outside, "id_rsa")} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestALookAtAFolderNamesKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds, keys := folders.Glance(dir)
-	if holds != "a git repository, 3 files, 9 bytes" || keys != "it holds what looks like keys: .env, deep/er/tls.pem" {
+	if holds != "a git repository, 4 files, 12 bytes" || keys != "it holds what looks like keys: .env, deep/auth.json, deep/er/tls.pem" {
 		t.Errorf("have %q, %q", holds, keys)
 	}
 }

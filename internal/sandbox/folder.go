@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,7 +99,7 @@ func (g guard) keeps(s *Source) error {
 	if !s.dir() {
 		return fmt.Errorf("%s is not a folder: %w", s.path, errKept)
 	}
-	for _, place := range append(append(append([]string{}, g.never...), g.programs...), g.state) {
+	for _, place := range slices.Concat(g.never, g.programs, g.logins, []string{g.state}) {
 		if contains(place, s.path) || place != "" && contains(s.path, place) {
 			return fmt.Errorf("%s is, holds or is part of %s, which no agent is shown: %w", s.path, place, errKept)
 		}

@@ -82,8 +82,9 @@ type guard struct {
 	homes []string
 	state string
 	never []string
-	// programs and keys are folders of the machine's, and below the homes, resolved.
-	programs, keys []string
+	// programs and keys are folders of the machine's, and below the homes, resolved; logins are those that no
+	// agent is shown that asks.
+	programs, keys, logins []string
 }
 
 // programFolders hold what the machine itself runs or obeys: who writes there
@@ -100,6 +101,16 @@ func keyFolders() []string {
 	return []string{".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".password-store"}
 }
 
+// loginFolders are below a home, too, and hold what a browser, a keyring or a tool is logged in with. A person
+// can bind what else lies there; no agent can ask for it.
+func loginFolders() []string {
+	return []string{
+		".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi",
+		".local/share/keyrings", ".local/share/kwalletd", ".config/gh", ".config/glab-cli", ".config/op", ".config/rclone", ".terraform.d",
+		".claude", ".codex", ".gemini",
+	}
+}
+
 func newGuard(stateDir string) guard {
 	g := guard{homes: homeDirs(), state: resolved(stateDir)}
 	for _, name := range []string{"/proc", "/sys", "/dev", "/run", "/var/run", "/etc/shadow"} {
@@ -109,6 +120,9 @@ func newGuard(stateDir string) guard {
 		g.programs = append(g.programs, resolved(name))
 	}
 	for _, home := range g.homes {
+		for _, name := range loginFolders() {
+			g.logins = append(g.logins, resolved(filepath.Join(home, name)))
+		}
 		for _, name := range keyFolders() {
 			folder := resolved(filepath.Join(home, name))
 			if _, err := os.Lstat(folder); err == nil {
