@@ -33,15 +33,18 @@ func TestAFileIsToldWithWhoObeysIt(t *testing.T) {
 // and not as any file whose name begins with a dot. Each of these stood on no line before.
 func TestWhatProgramsObeyIsOnTheList(t *testing.T) {
 	for program, names := range map[string]string{
-		"a tool of git hooks":             "lefthook-local.json lefthook-local.toml lefthook.jsonc .overcommit.yml",
+		"a tool of git hooks":             "lefthook-local.json lefthook-local.toml lefthook.jsonc .overcommit.yml .lefthook.yml .lefthook-local.toml",
 		"an editor":                       "nbactions.xml x.kdev4 x.workspace",
 		"an editor's language server":     ".clangd .luarc.json",
 		"a game's editor":                 "project.godot addons/x/plugin.cfg a.gdextension a.uproject a.uplugin a.asmdef projectsettings/x",
-		"a coding agent":                  "replit.md GROK.md .rules .goosehints .roomodes",
+		"a coding agent":                  "replit.md GROK.md .rules .goosehints .roomodes .pi/settings.json .cline/x .crush.json",
 		"a shell's plugin":                "devenv.local.yaml pkgx.yaml .sdkmanrc .prototools",
 		"a desktop that shows the folder": "x.terminal x.inetloc x.webloc x.hta x.reg x.library-ms x.settingcontent-ms",
-		"a tool of node's":                "src/setupTests.ts src/setupProxy.js nest-cli.json electron-builder.yaml .eslintrc .eslintrc.js .prettierrc.mjs .babelrc.json .mocharc.cjs .lintstagedrc .releaserc lighthouserc.js",
+		"a tool of node's":                "src/setupTests.ts src/setupProxy.js nest-cli.json electron-builder.yaml .eslintrc .eslintrc.js .prettierrc.mjs .babelrc.json .mocharc.cjs .lintstagedrc .releaserc lighthouserc.js .markdownlint.cjs .markdownlint-cli2.jsonc .remarkrc.mjs .storybook/main.js",
 		"Deno":                            "import_map.json",
+		"continuous integration":          ".cirrus.yml .cirrus.star .build.yml",
+		"a debugger or an interpreter that reads the folder's own settings": ".rdbgrc .rdbgrc.rb .byebugrc .perldb .erlang .octaverc .RData .psysh.php",
+		"a shell": ".mc.menu .tmuxp.yaml .tmuxinator.yml",
 		"pytest, tox or another of Python's test tools": ".coveragerc .pytest.ini",
 		"a tool of Python's":                            "dbt_project.yml prefect.yaml MLproject jupyter_server_config.json jupyter_config.json ipython_kernel_config.py .pylintrc .pdbrc meta.yaml",
 		"Python, at every start,":                       "python312._pth",
@@ -67,7 +70,7 @@ func TestWhatProgramsObeyIsOnTheList(t *testing.T) {
 		"people and tools":                              "a.vbs a.psm1 a.xlsm a.deb a.vsix a.dmg a.scpt",
 		"a modelling program":                           "a.blend",
 		"cargo":                                         ".cargo/config.toml build.rs rust-toolchain sub/release.toml sub/cargo-generate.toml",
-		"npm, pnpm, yarn or bun":                        ".pnpmfile.mjs .npmrc .yarnrc.yml bunfig.toml",
+		"npm, pnpm, yarn or bun":                        ".pnp.cjs .pnp.loader.mjs .pnpmfile.mjs .npmrc .yarnrc.yml bunfig.toml",
 		"a task runner":                                 ".justfile x.just",
 		"perl":                                          ".proverc cpanfile minil.toml",
 	} {
