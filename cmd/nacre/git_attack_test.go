@@ -79,6 +79,10 @@ for p in git go node npm rustc cargo python3 claude codex bwrap docker podman un
 done`).want(t, 0)
 	i.nacre("exec", "--project", "p", "--", "sh", "-c", "echo two >>greeting.txt; git commit -q -a -m second").want(t, 0, "1 commit on main")
 	i.nacre("claude", "--project=p").want(t, 125, "claude is not installed")
+	check(t, os.Mkdir(filepath.Join(i.work, "q"), 0o755))
+	i.gitIn("q", "init", "-q")
+	i.gitIn("q", "commit", "-q", "--allow-empty", "-m", "first")
+	i.nacre("exec", "--project", "q", "--", "git", "log").want(t, 0, "first") // wherever nacre is called next
 	if ran, err := os.ReadFile(canary); err == nil {
 		t.Errorf("the host started %s", strings.ReplaceAll(string(ran), "\n", " "))
 	}

@@ -46,7 +46,7 @@ func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
 	percent := debug.SetGCPercent(startGCPercent)
 	collect := time.AfterFunc(startGCTime, func() { debug.SetGCPercent(percent) })
 	defer collect.Stop()
-	if err := os.Setenv("PATH", trustedPath(os.Getenv("PATH"), args, os.Getenv("HOME"))); err != nil {
+	if err := os.Setenv("PATH", program.TrustedPath(os.Getenv, args)); err != nil {
 		return command.ExitNotReady
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

@@ -33,6 +33,21 @@ type Paths struct {
 // Runtime, mode 0700. A folder that belongs to somebody else is refused, and so is a
 // relative path, which would be another folder wherever nacre is started.
 func ResolvePaths(getenv func(string) string) (Paths, error) {
+	p, err := NamedPaths(getenv)
+	if err != nil {
+		return Paths{}, err
+	}
+	if err := privateDir(p.State); err != nil {
+		return Paths{}, fmt.Errorf("%w: make it yours (chown) and writable, with room on its disk, or set XDG_STATE_HOME", err)
+	}
+	if err := privateDir(p.Runtime); err != nil {
+		return Paths{}, fmt.Errorf("%w: remove it, or set XDG_RUNTIME_DIR", err)
+	}
+	return p, nil
+}
+
+// NamedPaths are those that the XDG variables name, whether or not they are there.
+func NamedPaths(getenv func(string) string) (Paths, error) {
 	for _, name := range []string{"HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"} {
 		if dir := getenv(name); dir != "" && !filepath.IsAbs(dir) {
 			return Paths{}, fmt.Errorf("%s is %q: set it to an absolute path", name, dir)
@@ -51,12 +66,6 @@ func ResolvePaths(getenv func(string) string) (Paths, error) {
 		p.Runtime = filepath.Join(runtime, "nacre")
 	} else {
 		p.Runtime = filepath.Join(os.TempDir(), "nacre-"+strconv.Itoa(os.Getuid()))
-	}
-	if err := privateDir(p.State); err != nil {
-		return Paths{}, fmt.Errorf("%w: make it yours (chown) and writable, with room on its disk, or set XDG_STATE_HOME", err)
-	}
-	if err := privateDir(p.Runtime); err != nil {
-		return Paths{}, fmt.Errorf("%w: remove it, or set XDG_RUNTIME_DIR", err)
 	}
 	return p, nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/reach"
 	"github.com/nacre-dev/nacre/internal/recollection"
+	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/toolset"
 	"github.com/nacre-dev/nacre/internal/watch"
 )
@@ -59,6 +60,9 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 	}, s.Tainted)
 	if err != nil {
 		return nil, err
+	}
+	if err := registry.Work(inst.Registry.Paths(), req.Project); err != nil {
+		return nil, inst.Writable(err)
 	}
 	if err := operator.SettleAll(ctx, inst, req.Project, operator.TellSteps(req.Warn, req.Tell)); err != nil {
 		return nil, err

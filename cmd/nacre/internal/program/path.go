@@ -1,26 +1,39 @@
-//go:build linux
-
-package main
+package program
 
 import (
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/nacre-dev/nacre/internal/registry"
 )
 
-// trustedPath is PATH without the folders that an agent could fill: those below the
-// project that args name, else below the folder that nacre is called in. An environment
-// that was activated there, or node_modules/.bin, would name the git, go or claude that
-// nacre itself starts on the host (U-01, U-04).
-func trustedPath(path string, args []string, home string) string {
+// TrustedPath is PATH without the folders that an agent could fill: those below the
+// project that args name, else below the folder that nacre is called in, and those below any
+// folder that was an agent's project before. An environment that was activated there, or
+// node_modules/.bin, would name the git, go or claude that nacre itself starts on the host
+// (U-01, U-04).
+func TrustedPath(getenv func(string) string, args []string) string {
+	home := getenv("HOME")
 	filled := projects(args, home)
-	return strings.Join(slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
-		return !filepath.IsAbs(dir) || slices.ContainsFunc(filled, func(project string) bool {
-			return holds(project, dir) || holds(project, resolved(dir))
+	paths, unnamed := registry.NamedPaths(getenv) // nothing is started without
+	return strings.Join(slices.DeleteFunc(filepath.SplitList(getenv("PATH")), func(dir string) bool {
+		if !filepath.IsAbs(dir) {
+			return true
+		}
+		return slices.ContainsFunc([]string{filepath.Clean(dir), resolved(dir)}, func(at string) bool {
+			if slices.ContainsFunc(filled, func(project string) bool { return holds(project, at) }) {
+				return true
+			}
+			earlier := registry.WorkedIn(paths, at)
+			return unnamed == nil && earlier != "" && !isWide(earlier, home)
 		})
 	}), string(filepath.ListSeparator))
 }
+
+// isWide tells a folder that holds a person's home, in which the person's own programs lie.
+func isWide(folder, home string) bool { return holds(folder, home) || holds(folder, resolved(home)) }
 
 // projects are the folders that args name, each with the repository that it is in. What
 // holds a person's home is none: the person's own programs lie there.
@@ -55,7 +68,7 @@ func projects(args []string, home string) []string {
 			}
 		}
 	}
-	return slices.DeleteFunc(found, func(project string) bool { return holds(project, home) || holds(project, resolved(home)) })
+	return slices.DeleteFunc(found, func(project string) bool { return isWide(project, home) })
 }
 
 // holds tells whether a path is a folder, or lies below it.
