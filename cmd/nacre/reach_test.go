@@ -174,3 +174,14 @@ func TestNoSessionReachesNacresOwnPorts(t *testing.T) {
 	i.nacre("sessions", "stop", "publishes").want(t, 0)
 	_ = finish(t, other)
 }
+
+// U-06: nor does one reach it by a name that is pinned to it.
+func TestNoSessionReachesAPageThatIsPinned(t *testing.T) {
+	t.Parallel()
+	i, port := install(t), freePort(t)
+	i.config(fmt.Sprintf("[web]\nport = %[1]d\n[egress]\nallow = [\"page.test:%[1]d/tcp\"]\npin = { \"page.test:%[1]d\" = \"127.0.0.1:%[1]d\" }\n", port))
+	i.pageLink()
+	asked := i.nacre("exec", "--session", "named", "--", "curl", "-s", "-p", "-x", "http://127.0.0.1:3128", "-H", fmt.Sprintf("Host: localhost:%d", port), fmt.Sprintf("http://page.test:%d/", port))
+	hasNo(t, asked.stdout, "Sign in")
+	has(t, i.records("named"), `"reason":"not_reached"`)
+}

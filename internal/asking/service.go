@@ -64,33 +64,31 @@ func (v Services) Into(o egress.Options) egress.Options {
 			return d.DialContext(ctx, "tcp", to.String())
 		}
 	}
-	if len(v.list) > 0 {
-		o.Dial = v.dialing(o.Dial)
-	}
+	o.Dial = v.dialing(o.Dial)
 	return o
 }
 
 type dialer func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 
-// dialing dials a service at each of its addresses, and never one of nacre's own. A
-// port is claimed before nacre listens there, so that one which was reached and is not
+// dialing dials a service at each of its addresses, and never one of nacre's own, be that pinned to a name.
+// A port is claimed before nacre listens there, so that one which was reached and is not
 // claimed is another program's.
 func (v Services) dialing(dial dialer) dialer {
 	return func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+		addresses := []netip.AddrPort{to}
 		for _, s := range v.list {
-			if s.Rule().Pin != to {
-				continue
+			if s.Rule().Pin == to {
+				addresses = s.Addresses()
 			}
-			conn, err := dialFirst(ctx, dial, s.Addresses())
-			if err != nil {
-				return nil, err
-			}
-			if own, err := v.inst.Registry.Paths().OwnsPort(s.Port); own || err != nil {
-				return nil, errors.Join(fmt.Errorf("nacre itself listens on port %d", s.Port), err, conn.Close())
-			}
-			return conn, nil
 		}
-		return dial(ctx, to)
+		conn, err := dialFirst(ctx, dial, addresses)
+		if err != nil || !to.Addr().Unmap().IsLoopback() {
+			return conn, err
+		}
+		if own, err := v.inst.Registry.Paths().OwnsPort(to.Port()); own || err != nil {
+			return nil, errors.Join(fmt.Errorf("nacre itself listens on port %d", to.Port()), err, conn.Close())
+		}
+		return conn, nil
 	}
 }
 
