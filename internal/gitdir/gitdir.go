@@ -131,17 +131,14 @@ func fits(place repo.Place) error {
 	if _, err := os.Lstat(filepath.Join(place.CommonDir, "reftable")); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(errTable, err)
 	}
-	if err := borrowed.Check(place.CommonDir); err != nil {
-		return err
-	}
 	for _, dir := range []string{place.CommonDir, place.GitDir} {
-		for _, name := range []string{"refs", "info", "logs", "modules"} {
+		for _, name := range []string{"objects", "refs", "info", "logs", "modules"} {
 			if info, err := os.Lstat(filepath.Join(dir, name)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 				return errLinked
 			}
 		}
 	}
-	return nil
+	return borrowed.Check(place.CommonDir)
 }
 
 // fill makes the git directory and what the host remembers of it.
