@@ -384,7 +384,9 @@ func GiveUp(ctx context.Context, r *Runtime, id nacre.SessionID, who string, kil
 
 // ListSessions is all sessions, the newest first, with the room that they take: with an
 // error, those that can be read.
-func ListSessions(r *Runtime) ([]ListedSession, error) { return leftover.List(r.inst) }
+func ListSessions(ctx context.Context, r *Runtime) ([]ListedSession, error) {
+	return leftover.List(ctx, r.inst)
+}
 
 // Overview is one page about a session: with an error, what could be read.
 func Overview(r *Runtime, id nacre.SessionID) (Page, error) { return overview.Of(r.inst, id) }

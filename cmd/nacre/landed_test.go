@@ -73,6 +73,7 @@ func TestWorkThatLandedBeforeItsSessionEndedIsMerged(t *testing.T) {
 			if have := finish(t, r); have.code == 0 {
 				t.Errorf("the run ended well: %s%s", have.stdout, have.stderr)
 			}
+			hasNo(t, i.nacre("sessions", "list").stdout, "not landed")
 			i.nacre("sessions", "give-up", "work").want(t, 0)
 			if row := i.lineage()["work"]; row.Status != ledger.Merged || row.Role != "fixer" {
 				t.Errorf("its row is %+v", row)

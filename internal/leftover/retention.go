@@ -42,16 +42,29 @@ type Listed struct {
 
 // List is all sessions, the newest first, with the room that they take: with an error,
 // those that can be read.
-func List(inst *installation.Installation) ([]Listed, error) {
+func List(ctx context.Context, inst *installation.Installation) ([]Listed, error) {
 	sessions, err := inst.Registry.List()
 	list := make([]Listed, 0, len(sessions))
 	budget := listBudget
 	for _, s := range sessions {
 		dir := inst.Registry.Paths().Session(s.ID)
 		usage := registry.UsageOf(dir, &budget)
-		list = append(list, Listed{SessionStatus: s.SessionStatus, Unlanded: task.IsLeft(dir), DiskBytes: usage.Bytes, DiskWhole: usage.Whole})
+		list = append(list, Listed{SessionStatus: s.SessionStatus, Unlanded: unlanded(ctx, inst, s), DiskBytes: usage.Bytes, DiskWhole: usage.Whole})
 	}
 	return list, err
+}
+
+// unlanded tells whether a session holds work that did not land. One that was killed after its
+// work had landed has the files of it still.
+func unlanded(ctx context.Context, inst *installation.Installation, s registry.Session) bool {
+	if !task.IsLeft(inst.Registry.Paths().Session(s.ID)) {
+		return false
+	}
+	if !s.Resumable {
+		return true
+	}
+	commit, err := operator.Landed(ctx, inst, s.ID)
+	return err != nil || commit == ""
 }
 
 // Rule says which sessions are removed: those that ended longer ago than Older, but for

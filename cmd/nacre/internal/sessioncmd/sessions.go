@@ -56,7 +56,7 @@ func (cmd sessionsCommand) listSessions(ctx context.Context) error {
 		return err
 	}
 	Commands(cmd).settleRuns(ctx, rt)
-	list, err := assembly.ListSessions(rt) // with an error, those that can be read
+	list, err := assembly.ListSessions(ctx, rt) // with an error, those that can be read
 	for _, s := range Commands(cmd).others(ctx, rt, false) {
 		list = append(list, assembly.ListedSession{SessionStatus: statusOf(s), Machine: s.Machine})
 	}
