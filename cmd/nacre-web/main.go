@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,20 +79,25 @@ func serve(ctx context.Context, out io.Writer) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve says that it was closed
 	defer stop()
-	if _, err := fmt.Fprintf(out, "http://%s/#%s\n", cmp.Or(here.local, here.host), code); err != nil {
+	if _, err := fmt.Fprintf(out, "http://%s/#%s\n", append(here.local, here.host)[0], code); err != nil {
 		return errors.Join(err, here.close())
 	}
 	defer assembly.Rest(ctx)()
 	return here.serve(server)
 }
 
+// ownName is the name under which the page is opened: a cookie of it goes to no other server of
+// this machine, such as one that a session publishes on 127.0.0.1 (U-06). Browsers look for each
+// name below localhost at this machine (RFC 6761).
+const ownName = "nacre.localhost"
+
 // address is where the page answers: on 127.0.0.1, and on ::1 where this machine has that.
 type address struct {
 	host      string
 	listeners []net.Listener
-	// local is the name under which passkeys are kept, which browsers look for at both addresses:
-	// empty where another program answers at one of them.
-	local string
+	// local are the names that browsers look for at both addresses: none where another program
+	// answers at one of them.
+	local []string
 }
 
 // listen claims the port, so that no session reaches it (U-06). One that the kernel chooses is
@@ -123,7 +127,7 @@ func listen(ctx context.Context, port uint16, claim func(port uint16) error) (ad
 		a.listeners = append(a.listeners, six)
 	}
 	if err == nil || errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) {
-		a.local = net.JoinHostPort("localhost", bound)
+		a.local = []string{net.JoinHostPort(ownName, bound), net.JoinHostPort("localhost", bound)}
 	}
 	return a, nil
 }

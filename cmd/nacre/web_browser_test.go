@@ -3,6 +3,8 @@ package main_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -16,7 +18,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// M-44, M-46, M-49: on a phone somebody follows the link of nacre web, adds a passkey and signs in with it,
+// M-44, M-46, M-49, U-06: on a phone somebody follows the link of nacre web, adds a passkey and signs in with it,
 // watches two sessions, approves what one asks and stops the other, which goes from the list by itself.
 // Both decisions stand in the chains with the passkey as the identity, and the approval with the digest of
 // what was shown. Once the passkey is taken back, nobody is signed in with it.
@@ -26,7 +28,7 @@ func TestAPersonWorksFromAPhone(t *testing.T) {
 	i, held := asks(t, "")
 	q := i.question()
 	long := i.begin("exec", "-q", "--session", "long", "--", "sleep", "600")
-	link := i.pageLink()
+	link := strings.Replace(i.pageLink(), "//localhost:", "//nacre.localhost:", 1) // as it is printed
 
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
@@ -78,6 +80,15 @@ func TestAPersonWorksFromAPhone(t *testing.T) {
 	passkey := regexp.MustCompile(`web:passkey:[0-9a-f]{32}`).FindString(i.nacre("operators", "list").stdout)
 	click(`form[action="/sign-out"] button`)
 	click(`form[action="/sign-in/passkey"] button`)
+	sees("article", "R-1")
+	// No cookie of the page goes to what a session publishes (U-06), and whoever comes back is signed in.
+	sent := make(chan string, 8)
+	published := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { sent <- r.Header.Get("Cookie") }))
+	t.Cleanup(published.Close)
+	does(chromedp.Navigate(published.URL), chromedp.Navigate(site))
+	if cookie := <-sent; cookie != "" {
+		t.Errorf("a server on 127.0.0.1 was sent the cookie %q", cookie)
+	}
 	sees("article", "R-1")
 	click(`nav a[href="/sessions"]`)
 	sees("#running", "long")

@@ -86,10 +86,11 @@ func (i *installation) page() (link string, pid int) {
 		_ = page.Wait() // its code is that of an interruption
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || !strings.Contains(line, "#") {
+	link, named := strings.CutPrefix(strings.TrimSpace(line), "http://nacre.localhost:")
+	if err != nil || !named || !strings.Contains(link, "#") {
 		t.Fatalf("have %q, %v", line, err)
 	}
-	return strings.TrimSpace(line), page.Process.Pid
+	return "http://localhost:" + link, page.Process.Pid // where Go looks for the page, too
 }
 
 // web starts the page and signs in. What it gives posts a form, or reads a page where there is

@@ -74,7 +74,7 @@ func serves(t *testing.T, browser context.Context, o *office) *tab {
 	options := o.options(func() time.Time { return time.Unix(1000, 0) })
 	options.Host = listener.Addr().String()
 	_, port, _ := net.SplitHostPort(options.Host) // a listener has a port
-	options.Local = "localhost:" + port
+	options.Local = []string{"nacre.localhost:" + port, "localhost:" + port}
 	site, code, err := web.New(options)
 	if err != nil {
 		t.Fatal(err)
@@ -256,8 +256,8 @@ func passkeysInABrowser(t *testing.T, browser context.Context) {
 	o.keys = nil
 	b := serves(t, browser, o)
 	numbered := b.site
-	b.site = strings.Replace(b.site, "127.0.0.1", "localhost", 1)
-	b.link = strings.Replace(b.link, "127.0.0.1", "localhost", 1)
+	b.site = strings.Replace(b.site, "127.0.0.1", "nacre.localhost", 1)
+	b.link = strings.Replace(b.link, "127.0.0.1", "nacre.localhost", 1)
 	b.do(tells(webauthn.Enable, webauthn.EnableParams{}))
 	var device webauthn.AuthenticatorID
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {

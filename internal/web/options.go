@@ -34,9 +34,11 @@ type Options struct {
 	Passkeys Passkeys
 	// Identity is whoever signs in with the code, at this face.
 	Identity person.Identity
-	// Host is where the page answers, as requests name it. Local is its other name, where
-	// nobody else can answer under that: empty is no such name.
-	Host, Local string
+	// Host is where the page answers, as requests name it.
+	Host string
+	// Local are its other names, where nobody else can answer under them. The first is the one
+	// that it is opened under.
+	Local []string
 	// Hosts are the names, each with the port unless that is 443, under which the operator's
 	// own TLS brings browsers to the page. None is the default.
 	Hosts []string
@@ -80,7 +82,7 @@ func isName(host string) bool {
 // origin is where forms of the page come from that is asked for under a name, and false
 // where the page has no such name.
 func (o Options) origin(host string) (origin string, ok bool) {
-	if host == o.Host || host == o.Local && host != "" {
+	if host == o.Host || slices.Contains(o.Local, host) {
 		return "http://" + host, true
 	}
 	return "https://" + host, slices.Contains(o.Hosts, host)

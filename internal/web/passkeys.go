@@ -33,8 +33,8 @@ func (s passkeys) askNew(w http.ResponseWriter, r *http.Request, token string) {
 func (s passkeys) asked(w http.ResponseWriter) func([]byte, error) {
 	return func(what []byte, err error) {
 		switch {
-		case err != nil && s.Local != "":
-			http.Error(w, err.Error()+": open http://"+s.Local+"/ instead", http.StatusConflict)
+		case err != nil && len(s.Local) > 0:
+			http.Error(w, err.Error()+": open http://"+s.Local[0]+"/ instead", http.StatusConflict)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusConflict)
 		default:
