@@ -18,7 +18,7 @@ func TestBudgetsAndGrantsThatAreRefused(t *testing.T) {
 		"no cents":                   {"[model]\nbudget_usd = \"5.\"", "model.budget_usd"},
 		"a sign":                     {"[groups.a]\nbudget_usd_day = \"-1\"", "groups.a.budget_usd_day"},
 		"a fraction of a fraction":   {"[groups.a]\nbudget_usd_day = \"1.0000001\"", "groups.a.budget_usd_day"},
-		"a number":                   {"[groups.a]\nbudget_usd_day = 1.5", "float"},
+		"a number":                   {"[groups.a]\nbudget_usd_day = 1.5", "groups.a.budget_usd_day is a number with a fraction, and has to be a text"},
 		"a zone that is none":        {"[model]\nday_zone = \"Atlantis/Capital\"", "model.day_zone"},
 		"a zone by a path":           {"[model]\nday_zone = \"../../etc/passwd\"", "model.day_zone"},
 		"a tool that is never given": {"[model]\nvendor_tools = [\"code_execution\"]", "web_search, web_fetch"},
