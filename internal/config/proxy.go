@@ -79,6 +79,8 @@ func (e Egress) Outward(t *http.Transport, getenv func(string) string) error {
 // Upstream are the proxies through which nacre reaches the network; nil where there are
 // none. The environment is asked where the config names none. Authorities that the
 // config or the environment names and that cannot be read are an error, and so is a password.
+//
+//nolint:contextcheck,nolintlint // a password is in an environment variable or a file, which is read at once
 func (e Egress) Upstream(getenv func(string) string) (*egress.Upstream, error) {
 	if _, err := EnvironmentAuthorities(getenv); err != nil {
 		return nil, err

@@ -389,7 +389,7 @@ func TestAFileIsReadWholeOnlyAfterItChanged(t *testing.T) {
 // it looks the same.
 func TestAFileThatNothingWasWrittenToLooksTheSame(t *testing.T) {
 	t.Parallel()
-	inMemory, err := os.MkdirTemp("/dev/shm", "notes")
+	inMemory, err := os.MkdirTemp("/dev/shm", "notes") //nolint:usetesting // on a tmpfs, as a test's own folder seldom is
 	if err != nil {
 		t.Skip("there is no tmpfs to write to: " + err.Error())
 	}

@@ -135,7 +135,7 @@ func Find(ctx context.Context, path string) (*Program, error) {
 
 // answers are what binaries have said by their paths, for a run asks git some ten times. A
 // binary that was replaced is asked again.
-var answers sync.Map
+var answers sync.Map //nolint:gochecknoglobals // a memory of what is so for the whole process
 
 type answer struct {
 	version [2]int

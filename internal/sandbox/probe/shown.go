@@ -21,7 +21,9 @@ type Shown struct {
 
 // What the folders hold.
 const (
-	ShownNote, ShownLink, ShownSecret = "note", "link", "secret"
+	ShownNote   = "note"
+	ShownLink   = "link"
+	ShownSecret = "secret"
 )
 
 // shownFolders are what an agent may try with a folder that a person let it see.

@@ -63,7 +63,7 @@ func projects(args []string, home string) []string {
 		project = resolved(project)
 		found = append(found, project)
 		for top := project; top != filepath.Dir(top); top = filepath.Dir(top) {
-			if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil { //nolint:gosec // whether it is there, and nothing of it
+			if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
 				found = append(found, top)
 			}
 		}
