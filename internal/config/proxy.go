@@ -80,7 +80,7 @@ func (e Egress) Outward(t *http.Transport, getenv func(string) string) error {
 // none. The environment is asked where the config names none. Authorities that the
 // config or the environment names and that cannot be read are an error, and so is a password.
 //
-//nolint:contextcheck,nolintlint // a password is in an environment variable or a file, which is read at once
+//nolint:contextcheck,nolintlint // a variable or a file is read at once; it is callers that the linter would name
 func (e Egress) Upstream(getenv func(string) string) (*egress.Upstream, error) {
 	if _, err := EnvironmentAuthorities(getenv); err != nil {
 		return nil, err

@@ -94,38 +94,35 @@ func (p *posts) free(ctx context.Context, name nacre.PluginName) bool {
 
 // loseSessions says of sessions whose machine is over that they are lost, and goes on with their runs, until work ends.
 func (h *server) loseSessions(work context.Context, working *sync.WaitGroup) {
-	if h.posts.node == nil {
-		return
-	}
-	look := time.NewTicker(postLook)
-	defer look.Stop()
-	for {
-		select {
-		case <-work.Done():
-			return
-		case <-look.C:
-			_ = operator.LoseSessions(work, h.Inst) // what fails is done at a later look
-			h.carryOn(work, working)
-		}
-	}
+	h.posts.look(work, postLook, func() {
+		_ = operator.LoseSessions(work, h.Inst) // what fails is done at a later look
+		h.carryOn(work, working)
+	})
 }
 
 // takeLeasesBack revokes what lost sessions of other machines had minted, until work ends. A provider that does not
 // answer keeps nothing else waiting.
 func (h *server) takeLeasesBack(work context.Context) {
-	if h.posts.node == nil {
+	h.posts.look(work, leaseLook, func() {
+		for _, record := range h.lost.TakeBack(work) {
+			h.Note(work, record)
+		}
+	})
+}
+
+// look does again and again what a node does for others, until work ends.
+func (p *posts) look(work context.Context, every time.Duration, do func()) {
+	if p.node == nil {
 		return
 	}
-	look := time.NewTicker(leaseLook)
-	defer look.Stop()
+	ticks := time.NewTicker(every)
+	defer ticks.Stop()
 	for {
 		select {
 		case <-work.Done():
 			return
-		case <-look.C:
-		}
-		for _, record := range h.lost.TakeBack(work) {
-			h.Note(work, record)
+		case <-ticks.C:
+			do()
 		}
 	}
 }
