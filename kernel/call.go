@@ -17,6 +17,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/provenance"
 	"github.com/nacre-dev/nacre/internal/reference"
 	"github.com/nacre-dev/nacre/internal/token"
+	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/policy"
 )
 
@@ -98,10 +99,12 @@ type delivery struct {
 	narrowed bool
 	// inside is set for a page that a call asks for: what that call shows of it is paid by it.
 	inside bool
-	// driver answered, after attempts failed; label is how far to trust it.
+	// driver answered, after attempts failed; label is how far to trust it, measure
+	// writes of the result what a record keeps.
 	driver   string
 	attempts []Attempt
 	label    nacre.Label
+	measure  func(o *wire.Summary, name string) []byte
 	// warnings are the kernel's own words on what is shown.
 	warnings []string
 }

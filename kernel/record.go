@@ -243,7 +243,7 @@ func (r *run) endDetail(raw json.RawMessage, s shown, f *failure, original strin
 	}
 	d.Text("original", original)
 	d.List("redacted", s.redacted)
-	result := wire.Measure(&d.Summary, "result", raw)
+	result := r.measure(&d.Summary, "result")
 	d.Flag("retriable", f != nil && f.refusal.Retriable)
 	if bytes.Equal(raw, s.encoded) { // it is passed on as it is: one digest is enough
 		d.Measured("shown", result)

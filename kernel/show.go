@@ -29,14 +29,6 @@ const MaxShownWhole = 256 << 10
 // leastShown is what the smallest frame takes of a budget, in tokens.
 const leastShown = (firewall.MinChars + 3) / 4
 
-// atMost keeps limits between what the smallest frame takes and most.
-func atMost(l, most nacre.ResultLimits) nacre.ResultLimits {
-	return nacre.ResultLimits{
-		Rows: min(max(l.Rows, 1), most.Rows), Fields: min(max(l.Fields, 1), most.Fields),
-		Chars: min(max(l.Chars, firewall.MinChars), most.Chars), Depth: min(max(l.Depth, 1), most.Depth),
-	}
-}
-
 // shown is what may be seen of a result.
 type shown struct {
 	encoded  json.RawMessage
@@ -112,7 +104,7 @@ func (r *run) limits() firewall.Limits {
 	limits := firewall.DefaultLimits()
 	if r.limit != nil {
 		own := r.limit(r.call.Principal.Group, r.tool.capability.Tool).Over(nacre.ResultLimits(limits))
-		limits = firewall.Limits(atMost(own, nacre.MaxResultLimits()))
+		limits = firewall.Limits(own).Within(firewall.Limits(nacre.MaxResultLimits()))
 	}
 	whole := r.tool.shownWhole
 	if r.tool.capability.Intrinsic {
@@ -127,6 +119,7 @@ func (r *run) limits() firewall.Limits {
 // show is what the agent may see of a result, or of a handler's words: redacted
 // and within budget. What it has seen counts from now on in the session.
 func (k *results) show(r *run, raw json.RawMessage, f *failure, how view) (shown, *failure) {
+	r.measure = wire.MeasureAhead(raw)
 	reserved, settled, err := r.session.reserve(r.mode, r.limits().Chars)
 	defer settled()
 	if err != nil {

@@ -16,6 +16,14 @@ import (
 // characters of all that is shown, and containers inside of each other in a row.
 type Limits struct{ Rows, Fields, Chars, Depth int }
 
+// Within keeps limits between what the smallest frame takes and most.
+func (l Limits) Within(most Limits) Limits {
+	return Limits{
+		Rows: min(max(l.Rows, 1), most.Rows), Fields: min(max(l.Fields, 1), most.Fields),
+		Chars: min(max(l.Chars, MinChars), most.Chars), Depth: min(max(l.Depth, 1), most.Depth),
+	}
+}
+
 // DefaultLimits are those of K-14.
 func DefaultLimits() Limits {
 	return Limits{Rows: FrameRows, Fields: FrameFields, Chars: FrameChars, Depth: FrameDepth}

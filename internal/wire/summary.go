@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 const (
@@ -104,12 +105,33 @@ func (o *Summary) List(name string, values []string) {
 // Measure is what may be known of a value that is not kept. It returns what it
 // has written of it.
 func Measure[V ~string | ~[]byte](o *Summary, name string, value V) []byte {
+	return measure(o, name, len(value), func() digest { return sha256.Sum256([]byte(value)) })
+}
+
+type digest = [sha256.Size]byte
+
+// ahead is the length, in bytes, from which a digest takes longer than to begin it
+// beside what else is done.
+const ahead = 64 << 10
+
+// MeasureAhead begins to measure a value that does not change any more. What it returns
+// is [Measure] of it, and waits for the digest.
+func MeasureAhead(value []byte) func(o *Summary, name string) []byte {
+	if len(value) < ahead {
+		return func(o *Summary, name string) []byte { return Measure(o, name, value) }
+	}
+	sum := sync.OnceValue(func() digest { return sha256.Sum256(value) })
+	go sum()
+	return func(o *Summary, name string) []byte { return measure(o, name, len(value), sum) }
+}
+
+func measure(o *Summary, name string, length int, sum func() digest) []byte {
 	o.Key(name)
 	start := len(*o)
-	*o = strconv.AppendInt(append(*o, `{"bytes":`...), int64(len(value)), 10)
-	if len(value) > 0 {
-		sum := sha256.Sum256([]byte(value))
-		*o = append(hex.AppendEncode(append(*o, `,"sha256":"`...), sum[:]), '"')
+	*o = strconv.AppendInt(append(*o, `{"bytes":`...), int64(length), 10)
+	if length > 0 {
+		digest := sum()
+		*o = append(hex.AppendEncode(append(*o, `,"sha256":"`...), digest[:]), '"')
 	}
 	*o = append(*o, '}')
 	return (*o)[start:]

@@ -258,3 +258,18 @@ func anyValue(depth int) *rapid.Generator[any] {
 		rapid.SliceOfN(inner, 0, 5).AsAny(),
 		rapid.MapOfN(rapid.StringMatching(`[a-zé"\\0-9]{0,6}`), inner, 0, 20).AsAny())...)
 }
+
+func TestWhatIsMeasuredAheadIsMeasured(t *testing.T) {
+	for _, size := range []int{0, 1, 1000, 64<<10 - 1, 64 << 10, 1 << 20} {
+		value := bytes.Repeat([]byte("a"), size)
+		have, want := wire.NewSummary(), wire.NewSummary()
+		ahead := wire.MeasureAhead(value)
+		ahead(&have, "first")
+		ahead(&have, "again")
+		wire.Measure(&want, "first", value)
+		wire.Measure(&want, "again", value)
+		if !bytes.Equal(have, want) {
+			t.Errorf("%d bytes: %s, want %s", size, have, want)
+		}
+	}
+}
