@@ -150,10 +150,7 @@ func BenchmarkRun(b *testing.B) {
 			env := append(ownHome(b), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
 			project := committed(b, files, env)
 			recording, beside := filepath.Join(b.TempDir(), "edit.jsonl"), filepath.Join(b.TempDir(), "beside")
-			text := `{"v":1,"name":"edit"}` + "\n" + `{"tool":"shell","input":{"command":"date +%s%N > edited"}}` + "\n"
-			if err := os.WriteFile(recording, []byte(text), 0o600); err != nil {
-				b.Fatal(err)
-			}
+			written(b, recording, `{"v":1,"name":"edit"}`+"\n"+`{"tool":"shell","input":{"command":"date +%s%N > edited"}}`+"\n")
 			floor := &program{name: "floor", env: env, argv: []string{"git", "-C", project, "worktree", "add", "-qfB", "beside", beside}}
 			again := &program{name: "removal", env: env, argv: []string{"git", "-C", project, "worktree", "remove", "-f", beside}}
 			ours := &program{name: "ours", env: env, argv: []string{
@@ -167,16 +164,55 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
+// BenchmarkVerification prints what a run takes that changes one line of a small Go module,
+// beside the check by itself after such a change, with what was built before (P-10). The
+// first turn, which does not count, builds it on the host.
+func BenchmarkVerification(b *testing.B) {
+	for b.Loop() { // it is measured by itself
+	}
+	env := ownHome(b)
+	change := "date '+// %s%N' >> m.go"
+	recording := filepath.Join(b.TempDir(), "edit.jsonl")
+	written(b, recording, `{"v":1,"name":"edit"}`+"\n"+`{"tool":"shell","input":{"command":"`+change+`"}}`+"\n")
+	module := func() string {
+		dir := b.TempDir()
+		written(b, filepath.Join(dir, "go.mod"), "module example.com/m\n\ngo 1.26\n")
+		written(b, filepath.Join(dir, "m.go"), "package m\n\nimport \"net/http\"\n\nfunc OK() int { return http.StatusOK }\n")
+		written(b, filepath.Join(dir, "m_test.go"), "package m\n\nimport \"testing\"\n\nfunc TestOK(t *testing.T) {\n\tif OK() != 200 {\n\t\tt.Fatal(OK())\n\t}\n}\n")
+		return commit(b, dir, env)
+	}
+	floor := &program{name: "floor", env: env, argv: []string{"sh", "-c", "cd " + module() + " && " + change + " && go test ./..."}}
+	ours := &program{name: "ours", env: env, argv: []string{
+		filepath.Join(bin, "nacre"), "run", "--brain", "replay", "--recording", recording, "--check", "go test ./...", "--project", module(), "edit",
+	}}
+	inTurns(b, runTurns, floor, ours)
+	for _, p := range []*program{floor, ours} {
+		tell(b, "P-10 run with a check, one changed line of a Go module, at most 1.5 × the check and 1 s", p.name, median(p.all))
+	}
+}
+
 // committed is a repository whose files have all been committed.
 func committed(b *testing.B, files int, env []string) string {
 	b.Helper()
-	project := filled(b, files)
+	return commit(b, filled(b, files), env)
+}
+
+// commit makes a repository of a folder.
+func commit(b *testing.B, project string, env []string) string {
+	b.Helper()
 	cmd := exec.Command("sh", "-c", "git init -q && git config user.name a && git config user.email a@b && git add -A && git commit -qm base")
 	cmd.Env, cmd.Dir = env, project
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
 	return project
+}
+
+func written(b *testing.B, file, text string) {
+	b.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // BenchmarkLive prints what a command takes that has git in the live files (U-26): until it
