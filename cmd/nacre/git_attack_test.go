@@ -88,6 +88,131 @@ done`).want(t, 0)
 	}
 }
 
+// U-01, U-04: an agent's program is not started either where the folder of PATH became a project of agents
+// while nacre ran, be it the folder of a link that PATH names.
+func TestAProgramThatAnAgentLeavesMeanwhileIsNotStarted(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	check(t, os.MkdirAll(filepath.Join(i.work, "q/bin"), 0o755))
+	check(t, os.Mkdir(filepath.Join(i.work, "links"), 0o755))
+	check(t, os.Symlink("../q/bin/git", filepath.Join(i.work, "links/git")))
+	i.env = append(i.env, "PATH="+filepath.Join(i.work, "links")+":"+filepath.Join(i.work, "q/bin")+":"+os.Getenv("PATH"))
+	canary := filepath.Join(i.work, "canary")
+	r := i.begin("exec", "--project", "p", "--", "sh", "-c", "echo two >>greeting.txt; git commit -q -a -m second; touch done; until test -e go; do sleep 0.1; done")
+	eventually(t, "the commit", func() bool { _, err := os.Stat(filepath.Join(i.work, "p/done")); return err == nil })
+	i.nacre("exec", "--project", "q", "--", "sh", "-c", `printf '#!/bin/sh\ntouch `+canary+`\nexec /usr/bin/git "$@"\n' >bin/git; chmod +x bin/git`).want(t, 0)
+	i.write("p/go", "")
+	finish(t, r).want(t, 0, "1 commit on main, kept as nacre/")
+	if _, err := os.Lstat(canary); err == nil {
+		t.Error("the host started it")
+	}
+}
+
+// U-01, U-04: what lies in the repository around a project's folder is left out of PATH as well: a run
+// lands there.
+func TestAProgramAroundAFolderIsNotStarted(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	canary := filepath.Join(i.work, "canary")
+	i.write("p/sub/file", "x\n")
+	i.nacre("exec", "--project", "p/sub", "--", "true").want(t, 0)
+	i.write("p/bin/git", "#!/bin/sh\ntouch "+canary+"\nexec /usr/bin/git \"$@\"\n")
+	check(t, os.Chmod(filepath.Join(i.work, "p/bin/git"), 0o755))
+	i.git("init", "-q", "-b", "main", "../q")
+	i.gitIn("q", "commit", "-q", "--allow-empty", "-m", "first")
+	i.env = append(i.env, "PATH="+filepath.Join(i.work, "p/bin")+":"+os.Getenv("PATH"))
+	i.nacre("exec", "--project", "q", "--", "git", "log").want(t, 0, "first")
+	if _, err := os.Lstat(canary); err == nil {
+		t.Error("the host started it")
+	}
+}
+
+// U-04: a credential in the configuration of a repository is not shown inside, neither where its git can only be
+// read nor for its submodules; what else git needs there is.
+func TestNoCredentialOfAConfigurationIsShown(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	i.git("init", "-q", "../lib")
+	i.gitIn("lib", "commit", "-q", "--allow-empty", "-m", "of lib")
+	i.git("submodule", "--quiet", "add", "../lib", "sub")
+	i.git("commit", "-q", "-m", "with a submodule")
+	for _, dir := range []string{".", "sub"} {
+		i.git("-C", dir, "config", "remote.origin.url", "https://ann:not-for-agents@p.example/p.git")
+		i.git("-C", dir, "config", "http.https://p.example/.extraheader", "AUTHORIZATION: basic not-for-agents")
+		i.git("-C", dir, "config", "merge.ff", "only")
+	}
+	const look = "grep -r not-for-agents .git /var/lib/nacre; git -C sub log --format=%s; git -C sub config --list; git log -1 --format=%s; git config --list"
+	want := []string{"of lib", "with a submodule", "merge.ff=only", "remote.origin.url=https://p.example/p.git"}
+	first := i.begin("exec", "--project", "p", "--", "sh", "-c", look+"; touch begun; until test -e go; do sleep 0.1; done")
+	eventually(t, "the first", func() bool { _, err := os.Stat(filepath.Join(i.work, "p/begun")); return err == nil })
+	second := i.nacre("exec", "--project", "p", "--", "sh", "-c", look)
+	i.write("p/go", "")
+	for _, r := range []result{second, finish(t, first)} {
+		r.want(t, 0, want...)
+		if strings.Contains(r.stdout, "not-for-agents") {
+			t.Errorf("it shows %s", r.stdout)
+		}
+	}
+	second.want(t, 0, "another session has git in these files")
+}
+
+// U-04: of a configuration that a repository includes from elsewhere, such as another repository's, nothing is
+// shown inside: an agent may have written what includes it. The user's own includes hold.
+func TestAnIncludedConfigurationShowsNothingOfAnotherRepository(t *testing.T) {
+	t.Parallel()
+	for name, include := range map[string]string{
+		"by its path":              `[include] path = WORK/other/.git/config`,
+		"relative":                 `[include] path = ../../other/.git/config`,
+		"on a condition":           `[includeIf "gitdir:WORK/p/"] path = WORK/other/.git/config`,
+		"through a link":           `[include] path = link`,
+		"through a link's folder":  `[include] path = folder/config`,
+		"through another of its":   `[include] path = second`,
+		"through a file of p":      `[include] path = ../third`,
+		"for one work tree":        "[extensions] worktreeConfig = true",
+		"as a branch's own remote": `[branch "main"] remote = https://ann:not-for-agents@p.example/p.git`,
+		"as a helper's remote":     `[remote "other"] url = helper::https://ann:not-for-agents@p.example/p.git`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			i.gitUser()
+			i.project()
+			i.git("init", "-q", "../other")
+			i.gitIn("other", "remote", "add", "origin", "https://ann:secret@other.example/not-for-agents.git")
+			i.gitIn("other", "config", "user.name", "not-for-agents")
+			i.git("config", "remote.origin.url", "https://p.example/p.git")
+			dir := filepath.Join(i.work, "p/.git")
+			check(t, os.Symlink("../../other/.git/config", filepath.Join(dir, "link")))
+			check(t, os.Symlink("../../other/.git", filepath.Join(dir, "folder")))
+			elsewhere := "[include]\n\tpath = " + i.work + "/other/.git/config\n"
+			i.write("p/.git/second", elsewhere)
+			i.write("p/.git/config.worktree", elsewhere)
+			i.write("p/third", elsewhere+"[remote \"t\"]\n\turl = https://not-for-agents.example\n")
+			section, setting, _ := strings.Cut(strings.ReplaceAll(include, "WORK", i.work), "] ")
+			config := i.read("p/.git/config")
+			i.write("p/.git/config", config+section+"]\n\t"+setting+"\n")
+			r := i.nacre("exec", "--project", "p", "--", "git", "config", "--list")
+			r.want(t, 0, "remote.origin.url=https://p.example/p.git", "user.name=Ann")
+			if strings.Contains(r.stdout, "not-for-agents") {
+				t.Errorf("it shows %s", r.stdout)
+			}
+		})
+	}
+	i := install(t)
+	i.gitUser()
+	i.project()
+	i.git("config", "include.path", "mine")
+	i.write("p/.git/mine", "[merge]\n\tff = only\n")
+	i.git("config", "--add", "include.path", i.write("home/.gitconfig-work", "[user]\n\temail = ann@work.example\n"))
+	i.nacre("exec", "--project", "p", "--", "git", "config", "--list").want(t, 0, "merge.ff=only", "user.email=ann@work.example")
+}
+
 // U-04: a repository whose parts are links, as an agent could leave one where there was
 // none, is not followed: what they lead to is neither shown nor written.
 func TestLinksInAGitDirectoryLeadNowhere(t *testing.T) {

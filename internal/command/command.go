@@ -140,7 +140,7 @@ func layGit(ctx context.Context, inst *installation.Installation, e Exec, projec
 }
 
 // posture is what the command may reach, with what of its role is wider than it says.
-func (o opened) posture(inside *Inside, caches Caches) (nacre.Posture, []string, error) {
+func (o opened) posture(ctx context.Context, inside *Inside, caches Caches) (nacre.Posture, []string, error) {
 	existing := o.git.Protects(process.LateExecution(o.project))
 	in := posture.Input{
 		Project: o.project, Protected: gitdir.Protected(o.project, existing, installation.Tops(o.own)), Limits: o.exec.Limits,
@@ -161,7 +161,13 @@ func (o opened) posture(inside *Inside, caches Caches) (nacre.Posture, []string,
 	if err != nil {
 		return nacre.Posture{}, nil, &config.Error{Err: err}
 	}
-	return o.git.Place(p), widened, nil
+	p = o.git.Place(p)
+	masks, err := o.git.Masks(ctx, o.project, o.Dir())
+	if err != nil {
+		return nacre.Posture{}, nil, err
+	}
+	p.Mounts = append(p.Mounts, masks...)
+	return p, widened, nil
 }
 
 // filter lets git inside filter what git LFS keeps, where that is there. What else filters
@@ -211,7 +217,7 @@ func Run(ctx context.Context, inst *installation.Installation, e Exec, program P
 	defer func() { err = errors.Join(err, inside.ended()) }()
 	caches := s.caches(ctx)
 	defer func() { err = errors.Join(err, caches.ended()) }()
-	p, widened, err := s.posture(&inside, caches)
+	p, widened, err := s.posture(ctx, &inside, caches)
 	if err != nil {
 		return result, err
 	}

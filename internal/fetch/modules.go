@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -132,11 +131,9 @@ type moduleProxy struct {
 // names no server, and a project chooses none.
 func moduleProxyOf(ctx context.Context, inst *installation.Installation) (p moduleProxy, absent string) {
 	lines := []string{inst.Options.Getenv("GOPROXY"), inst.Options.Getenv("GONOPROXY")}
-	if program, err := exec.LookPath("go"); err == nil {
-		keep := []string{"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOENV", "XDG_CONFIG_HOME"}
-		if told, ok := toolchain.Ask(ctx, inst.Options.Getenv, keep, []string{program, "env", "GOPROXY", "GONOPROXY"}); ok {
-			lines = append(told, "", "")
-		}
+	keep := []string{"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOENV", "XDG_CONFIG_HOME"}
+	if told, ok := toolchain.Ask(ctx, inst.Options.Getenv, keep, []string{"go", "env", "GOPROXY", "GONOPROXY"}); ok {
+		lines = append(told, "", "")
 	}
 	p.not = lines[1]
 	var taken []string

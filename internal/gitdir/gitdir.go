@@ -277,11 +277,10 @@ func (d *Dir) git() string { return filepath.Join(d.work, "git") }
 
 // Mounts lay the git directory over the project's. They come after the project.
 func (d *Dir) Mounts() []nacre.Mount {
-	at := posture.Workspace + "/.git"
+	at := d.inside()
 	var mounts []nacre.Mount
-	if info, err := os.Lstat(filepath.Join(d.place.Top, ".git")); d.below == "" && (err != nil || !info.IsDir()) {
-		mounts = append(mounts, nacre.Mount{Source: filepath.Join(d.work, "gitfile"), Target: at})
-		at = inside
+	if at == inside {
+		mounts = append(mounts, nacre.Mount{Source: filepath.Join(d.work, "gitfile"), Target: posture.Workspace + "/.git"})
 	}
 	mounts = append(mounts, nacre.Mount{Kind: nacre.BindReadWrite, Source: d.git(), Target: at},
 		nacre.Mount{Source: filepath.Join(d.place.CommonDir, "objects"), Target: objectsInside})
@@ -292,6 +291,14 @@ func (d *Dir) Mounts() []nacre.Mount {
 		mounts = append(mounts, nacre.Mount{Source: large, Target: largeInside})
 	}
 	return mounts
+}
+
+// inside is where the git directory is inside.
+func (d *Dir) inside() string {
+	if d.below == "" && !isFolder(filepath.Join(d.place.Top, ".git")) {
+		return inside
+	}
+	return posture.Workspace + "/.git"
 }
 
 func isFolder(name string) bool {

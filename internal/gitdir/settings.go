@@ -28,14 +28,7 @@ func shownOfNamed() []string {
 // of the work tree.
 func configText(settings []repo.Setting, narrow bool) string {
 	var b strings.Builder
-	put := func(key, value string) {
-		section, rest, _ := strings.Cut(key, ".")
-		name := ""
-		if dot := strings.LastIndexByte(rest, '.'); dot >= 0 {
-			name, rest = " "+quoted(rest[:dot]), rest[dot+1:]
-		}
-		b.WriteString("[" + section + name + "]\n\t" + rest + " = " + quoted(value) + "\n")
-	}
+	put := func(key, value string) { putSetting(&b, key, value) }
 	put("core.repositoryformatversion", "0")
 	put("core.logallrefupdates", "true")
 	identity := map[string]string{}
@@ -71,6 +64,16 @@ func configText(settings []repo.Setting, narrow bool) string {
 	return b.String()
 }
 
+// putSetting writes a setting as git reads it.
+func putSetting(b *strings.Builder, key, value string) {
+	section, rest, _ := strings.Cut(key, ".")
+	name := ""
+	if dot := strings.LastIndexByte(rest, '.'); dot >= 0 {
+		name, rest = " "+quoted(rest[:dot]), rest[dot+1:]
+	}
+	b.WriteString("[" + section + name + "]\n\t" + rest + " = " + quoted(value) + "\n")
+}
+
 // signs tells whether the user's git signs each commit. What the repository has itself outranks
 // what its user has for all of theirs.
 func signs(settings []repo.Setting) (is bool) {
@@ -91,13 +94,25 @@ func isShown(key string) bool {
 	return slices.Contains(shown(), key)
 }
 
-// withoutCredentials takes the user's part out of the address of a remote.
+// isReadable tells the settings that are seen where git can only be read: those that are shown, and what a git
+// directory cannot be read without.
+func isReadable(key string) bool {
+	return isShown(key) || strings.HasPrefix(key, "submodule.") || slices.Contains([]string{
+		"core.bare", "core.worktree", "core.logallrefupdates", "extensions.refstorage", "extensions.worktreeconfig", "user.name", "user.email",
+	}, key)
+}
+
+// withoutCredentials takes the user's part out of the address of a remote. A branch may name its
+// remote by an address, and an address may begin with the name of a helper (helper::https://…).
 func withoutCredentials(key, value string) string {
-	if !strings.HasSuffix(key, ".url") || !strings.Contains(value, "://") {
+	if !strings.HasSuffix(key, ".url") && !strings.HasSuffix(key, ".remote") || !strings.Contains(value, "://") {
 		return value
 	}
+	if helper, rest, named := strings.Cut(value, "::"); named && !strings.Contains(helper, "/") {
+		return helper + "::" + withoutCredentials(key, rest)
+	}
 	address, err := url.Parse(value)
-	if err != nil {
+	if err != nil || address.Opaque != "" {
 		return ""
 	}
 	if address.Scheme == "ssh" && address.User != nil {

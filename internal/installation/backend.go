@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/sandbox/container"
 )
@@ -89,7 +89,7 @@ func openPods(inst *Installation, stateDir string) (sandbox.Backend, error) {
 	program := inst.Program(sandbox.PodProgram)
 	if filepath.Base(program) != sandbox.PodProgram {
 		var err error
-		if program, err = exec.LookPath(sandbox.PodProgram); err != nil {
+		if program, err = hostpath.LookPath(sandbox.PodProgram); err != nil {
 			return nil, &NotReady{What: "the k8s sandbox cannot start", Err: err, Next: "install the package nacre-k8s of the same release (docs/kubernetes.md)"}
 		}
 	}

@@ -29,3 +29,8 @@ func ProjectFolder(dir string) (string, error) {
 	}
 	return abs, nil
 }
+
+// Work remembers that an agent works on a project, before it begins ([hostpath.Work]).
+func (inst *Installation) Work(project string) error {
+	return hostpath.Work(inst.Registry.Paths().State, project)
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/config"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/machines"
 	"github.com/nacre-dev/nacre/internal/operator"
@@ -83,7 +84,7 @@ type Pruned struct {
 	Unlanded []nacre.SessionID `json:"unlanded"`
 }
 
-// Prune removes old sessions. What fails for one hides no other.
+// Prune removes old sessions, and forgets projects that are gone. What fails for one hides no other.
 func Prune(ctx context.Context, inst *installation.Installation, rule Rule) (Pruned, error) {
 	pruned := Pruned{Removed: []nacre.SessionID{}, Unlanded: []nacre.SessionID{}}
 	if rule.Older <= 0 && rule.Keep <= 0 {
@@ -111,6 +112,9 @@ func Prune(ctx context.Context, inst *installation.Installation, rule Rule) (Pru
 			}
 			pruned.Removed = append(pruned.Removed, s.ID)
 		}
+	}
+	if !rule.Dry {
+		errs = append(errs, hostpath.ForgetWorked(inst.Registry.Paths().State))
 	}
 	return pruned, errors.Join(append(errs, sweep(inst, rule.Dry))...)
 }

@@ -38,7 +38,8 @@ type Setting struct {
 	Own bool
 }
 
-// Settings reads the configuration that git has for the repository that dir is in.
+// Settings reads the configuration that git has for the repository that dir is in. A file that the
+// repository includes from elsewhere says nothing, unless it is a configuration of its user's.
 func Settings(ctx context.Context, dir string) ([]Setting, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -47,21 +48,23 @@ func Settings(ctx context.Context, dir string) ([]Setting, error) {
 		return nil, err
 	}
 	c := (&host{place: found}).theirs()
-	if home, err := os.UserHomeDir(); err == nil && c.As == nil {
+	home, err := os.UserHomeDir()
+	if err == nil && c.As == nil {
 		for _, file := range gitconfig.Files(home) {
 			c.Args = append(c.Args, "-c", "include.path="+file)
 		}
 	}
-	c.Args = append(c.Args, "config", "--list", "-z", "--show-scope")
+	c.Args = append(c.Args, "config", "--list", "-z", "--show-scope", "--show-origin")
 	out, err := git.Once(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	var settings []Setting
-	for scope, fields := "", git.Zeros(out); len(fields) > 1; fields = fields[2:] {
-		scope = fields[0]
-		key, value, _ := strings.Cut(fields[1], "\n")
-		settings = append(settings, Setting{Key: key, Value: value, Own: scope != "command"})
+	for fields := git.Zeros(out); len(fields) > 2; fields = fields[3:] {
+		key, value, _ := strings.Cut(fields[2], "\n")
+		if own := fields[0] != "command"; !own || gitconfig.OfRepository(fields[1], home, found.commonDir, found.gitDir) {
+			settings = append(settings, Setting{Key: key, Value: value, Own: own})
+		}
 	}
 	return settings, nil
 }

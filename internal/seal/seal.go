@@ -23,7 +23,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/reach"
 	"github.com/nacre-dev/nacre/internal/recollection"
-	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/toolset"
 	"github.com/nacre-dev/nacre/internal/watch"
 )
@@ -61,7 +60,7 @@ func Open(ctx context.Context, inst *installation.Installation, req Request) (*S
 	if err != nil {
 		return nil, err
 	}
-	if err := registry.Work(inst.Registry.Paths(), req.Project); err != nil {
+	if err := inst.Work(req.Project); err != nil {
 		return nil, inst.Writable(err)
 	}
 	if err := operator.SettleAll(ctx, inst, req.Project, operator.TellSteps(req.Warn, req.Tell)); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 	"github.com/nacre-dev/nacre/internal/posture"
 )
 
@@ -34,7 +35,11 @@ func probe(ctx context.Context, m *Memo, keep []string, argv ...string) ([]strin
 func Ask(ctx context.Context, getenv func(string) string, keep, argv []string) ([]string, bool) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	program, err := hostpath.LookPath(argv[0])
+	if err != nil {
+		return nil, false
+	}
+	command := exec.CommandContext(ctx, program, argv[1:]...)
 	command.Dir = "/"
 	command.Env = []string{"HOME=" + getenv("HOME"), "PATH=" + getenv("PATH")}
 	for _, name := range keep {
@@ -55,7 +60,7 @@ func Ask(ctx context.Context, getenv func(string) string, keep, argv []string) (
 
 // outside finds a program that the system folders do not bring along already.
 func (m *Memo) outside(name string) (string, bool) {
-	program, err := exec.LookPath(name)
+	program, err := hostpath.LookPath(name)
 	if err != nil {
 		return "", false
 	}

@@ -6,7 +6,6 @@ package toolchain
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 	"github.com/nacre-dev/nacre/internal/posture"
 )
 
@@ -47,7 +47,7 @@ func goInside() []string {
 }
 
 func goToolchain(ctx context.Context, m *Memo) (posture.Toolchain, bool) {
-	program, err := exec.LookPath("go")
+	program, err := hostpath.LookPath("go")
 	if err != nil {
 		return posture.Toolchain{}, false
 	}

@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
 const (
@@ -99,7 +101,7 @@ func ExitCode(err error) int {
 // that is too old. It asks each binary once.
 func Find(ctx context.Context, path string) (*Program, error) {
 	if path == "" {
-		found, err := exec.LookPath("git")
+		found, err := hostpath.LookPath("git")
 		if err != nil {
 			return nil, fmt.Errorf("git is not installed: %w", err)
 		}
@@ -161,7 +163,7 @@ func Once(ctx context.Context, c Command) ([]byte, error) {
 }
 
 func once(ctx context.Context, c Command) ([]byte, error) {
-	path, err := exec.LookPath("git")
+	path, err := hostpath.LookPath("git")
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
 // TrustedPath is PATH without the folders that an agent could fill: those below the
@@ -17,23 +17,15 @@ import (
 func TrustedPath(getenv func(string) string, args []string) string {
 	home := getenv("HOME")
 	filled := projects(args, home)
-	paths, unnamed := registry.NamedPaths(getenv) // nothing is started without
 	return strings.Join(slices.DeleteFunc(filepath.SplitList(getenv("PATH")), func(dir string) bool {
 		if !filepath.IsAbs(dir) {
 			return true
 		}
 		return slices.ContainsFunc([]string{filepath.Clean(dir), resolved(dir)}, func(at string) bool {
-			if slices.ContainsFunc(filled, func(project string) bool { return holds(project, at) }) {
-				return true
-			}
-			earlier := registry.WorkedIn(paths, at)
-			return unnamed == nil && earlier != "" && !isWide(earlier, home)
+			return hostpath.Filled(getenv, at) || slices.ContainsFunc(filled, func(project string) bool { return holds(project, at) })
 		})
 	}), string(filepath.ListSeparator))
 }
-
-// isWide tells a folder that holds a person's home, in which the person's own programs lie.
-func isWide(folder, home string) bool { return holds(folder, home) || holds(folder, resolved(home)) }
 
 // projects are the folders that args name, each with the repository that it is in. What
 // holds a person's home is none: the person's own programs lie there.
@@ -68,7 +60,7 @@ func projects(args []string, home string) []string {
 			}
 		}
 	}
-	return slices.DeleteFunc(found, func(project string) bool { return isWide(project, home) })
+	return slices.DeleteFunc(found, func(project string) bool { return hostpath.HoldsHome(home, project) })
 }
 
 // holds tells whether a path is a folder, or lies below it.
