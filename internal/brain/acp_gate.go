@@ -11,8 +11,8 @@ import (
 
 // acpAdvisory is told at the beginning of a turn with gates: nothing makes such
 // an agent ask. Those that wrap Claude Code or Codex have their hooks besides.
-const acpAdvisory = "gates: advisory: this agent is held to the task's gates where it asks, and asks only what its own mode finds risky; " +
-	"the sandbox holds it, and what it made is checked"
+const acpAdvisory = "gates: advisory: this agent is held to the task's gates where it asks, and asks only what its own mode finds risky. " +
+	"The sandbox holds it, and what it made is checked"
 
 // acpGates are the turn's, for the agent's questions. A set that cannot be read
 // refuses all of them.

@@ -46,5 +46,5 @@ func searchableBody(headers http.Header) error {
 
 func opaqueBody(what string) error {
 	return refusal(ReasonOpaque, "a body to a host that holds a credential is looked into for what must not leave, and "+what+
-		" cannot be: send it in gzip or as it is; or the operator sets canary = \"notify\" under [tripwires], and it is not looked into")
+		" cannot be. Send it in gzip or as it is. Or the operator sets canary = \"notify\" under [tripwires], and it is not looked into")
 }

@@ -22,10 +22,10 @@ import (
 // What an agent is told of a path says neither what is on the host nor where links lead there.
 var (
 	errEnded   = errors.New("the session ends: nothing is shown any more")
-	errBackend = errors.New("folders are brought into a sandbox that runs by the native backend alone, and this session has another one: " +
-		"a person can leave backend out of [sandbox] in config.toml, or start you in a folder that holds what you need")
-	errKept = errors.New("no folder at this path can be shown: there is none, or it is one that no agent is shown, such as a home, keys, the machine's own places and nacre's, " +
-		"and what holds or is part of one, or has mounts or open sockets below it. A path is relative to your project, from ~/, or absolute")
+	errBackend = errors.New("folders are brought into a sandbox that runs by the native backend alone, and this session has another one. " +
+		"A person can leave backend out of [sandbox] in config.toml, or start you in a folder that holds what you need")
+	errKept = errors.New("no folder at this path can be shown. There is none, or it is one that no agent is shown: a home, keys, the machine's own places and nacre's, " +
+		"what holds or is part of one, and what has mounts or open sockets below it. A path is relative to your project, from ~/, or absolute")
 	errProject  = errors.New("this folder is your project, or inside of it: it is there already")
 	errAround   = errors.New("this folder holds your project: ask for the folder beside it that you need")
 	errRelative = errors.New("this session has no project, to which the path could be relative: write it from / or ~/")

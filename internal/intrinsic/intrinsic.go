@@ -69,7 +69,7 @@ func (s Session) Tools() []nacre.Tool {
 				"filter_outcome":{"enum":["routed","rejected","sanitized","error"]}}}`, s.diagnose),
 		{Driver: expander{s}, Capability: nacre.Capability{
 			ID: "core.expand_handle", Tool: "expand_handle", Name: "expand_handle",
-			Description: "Show more of a result that was too large, by the handle that came with it: more rows, or a value inside of it by its path, or the next part of a long text",
+			Description: "Show more of a result that was too large, by the handle that came with it. That is more rows, a value inside of it by its path, or the next part of a long text",
 			Safety:      nacre.Read, Sensitivity: nacre.SensitiveNone, Returns: nacre.Trusted, Handling: nacre.Handling{Intrinsic: true},
 			Schema: json.RawMessage(`{"type":"object","required":["handle"],"additionalProperties":false,"properties":{
 				"handle":{"type":"string","maxLength":64},

@@ -65,6 +65,6 @@ func missing(m *Machine, name string, head audit.Head, why error) error {
 	if why != nil {
 		has = "is no longer whole in the store (" + why.Error() + ")"
 	}
-	return fmt.Errorf("%w: the chain of machine %s %s: it reached record %d when it was verified here; somebody removed rows, or put a copy of the store back: if that was you, remove %s",
+	return fmt.Errorf("%w: the chain of machine %s %s: it reached record %d when it was verified here. Somebody removed rows, or put a copy of the store back. If that was you, remove %s",
 		audit.ErrTampered, name, has, head.Seq, m.seenFile())
 }

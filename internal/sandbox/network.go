@@ -30,7 +30,7 @@ const (
 )
 
 // ErrNoNetwork says that a backend cannot reach the ports of its sandboxes.
-var ErrNoNetwork = errors.New("ports of a container with a kernel of its own, such as gVisor's, cannot be reached: that kernel hands no socket to nacre; publish ports with the engine's own runtime, or with the native sandbox ([sandbox] backend = \"native\")")
+var ErrNoNetwork = errors.New("ports of a container with a kernel of its own, such as gVisor's, cannot be reached: that kernel hands no socket to nacre. Publish ports with the engine's own runtime, or with the native sandbox ([sandbox] backend = \"native\")")
 
 // Network reaches what listens on the loopback of a sandbox's network. PID 1 hands
 // out sockets of that network, and the host connects them: what runs inside neither

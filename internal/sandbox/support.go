@@ -45,8 +45,8 @@ const (
 	SharedLocks = "locks: a lock that the agent takes on a file it can see counts for this machine's programs; " +
 		"those that want it wait until the sandbox ends"
 	// sharedUser holds for an ordinary user's sandboxes.
-	sharedUser = "user: the agent counts as this user of the machine: descriptors on their way between processes, the room of pipes, " +
-		"pending signals and message queues it can use up for this user's programs until it ends"
+	sharedUser = "user: the agent counts as this user of the machine. Until it ends, it can use up what this user's programs have of " +
+		"descriptors on their way between processes, room of pipes, pending signals and message queues"
 	// SharedInit holds where PID 1 is no user of its own.
 	SharedInit = "init: the agent is the same user as its PID 1 and may slow that one down; its time limit is the host's"
 )

@@ -47,8 +47,8 @@ func begunBefore(ctx context.Context, e *engine.Engine, s Opened) error {
 		_, err = e.Get(ctx, s.Work())
 	}
 	if errors.Is(err, engine.ErrNotFound) {
-		return fmt.Errorf("the work of session %s has begun, and the durable engine's file knows nothing of it: it was cut, replaced or taken away; "+
-			"put it back, or give the work up: nacre sessions give-up %s", s.ID(), s.ID())
+		return fmt.Errorf("the work of session %s has begun, and the durable engine's file knows nothing of it: it was cut, replaced or taken away. "+
+			"Put it back, or give the work up: nacre sessions give-up %s", s.ID(), s.ID())
 	}
 	return err
 }

@@ -36,7 +36,7 @@ type testScript struct {
 	env     []string
 }
 
-var errNodeRunner = errors.New("the base's package.json runs its tests in a way that no report by name is known for: use `node --test`, jest or vitest, or declare a check of the host's own")
+var errNodeRunner = errors.New("the base's package.json runs its tests in a way that no report by name is known for. Use `node --test`, jest or vitest, or declare a check of the host's own")
 
 // scriptOf reads scripts.test of the base. No shell and no npm reads it, so
 // that neither pre and post scripts nor .npmrc take part.

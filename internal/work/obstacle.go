@@ -47,7 +47,7 @@ func obstaclesOf(ctx context.Context, inst *installation.Installation, spec task
 		o.unseen = task.Named(dirty.Untracked)
 		if !dirty.Clean() {
 			o.found = append(o.found, "uncommitted changes in "+task.Named(dirty.Tracked)+
-				": the agent does not see them, and where it changes these files too, the result lands on a branch of its own; commit or stash them, or add --dirty")
+				": the agent does not see them, and where it changes these files too, the result lands on a branch of its own. Commit or stash them, or add --dirty")
 		}
 	}
 	shut, err := unwritable(spec.Project)

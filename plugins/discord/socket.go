@@ -389,7 +389,7 @@ func (l *listener) afterClose(ctx context.Context, code closed, failures int) ti
 		}
 		l.forget()
 		l.intents = intentMessages
-		chat.Note("Discord does not let the bot read what does not name it: switch on Message Content Intent at the application's page, Bot, and start again; until then it hears what is written to it alone and what names it")
+		chat.Note("Discord does not let the bot read what does not name it. Switch on Message Content Intent at the application's page, Bot, and start again. Until then it hears what is written to it alone and what names it")
 		return chat.ShortPause
 	case closeShard, closeShards, closeVersion, closeIntents:
 		chat.Note("%v: the bot cannot be served, and it is tried again within %s", code, chat.RevokedPause)

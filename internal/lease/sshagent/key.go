@@ -17,7 +17,7 @@ import (
 func ParseHostKey(line string) (ssh.PublicKey, error) {
 	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil || len(options)+len(rest) > 0 {
-		return nil, errors.New("a host's key is written as known_hosts has it after the host's name, such as \"ssh-ed25519 AAAA…\": ssh-keyscan HOST prints it, and its owner says whether it is the right one")
+		return nil, errors.New("a host's key is written as known_hosts has it after the host's name, such as \"ssh-ed25519 AAAA…\". ssh-keyscan HOST prints it, and its owner says whether it is the right one")
 	}
 	if _, certificate := key.(*ssh.Certificate); certificate {
 		return nil, errors.New("a host's key is wanted, not a certificate")

@@ -265,7 +265,7 @@ const (
 	gVisorMemory  = "memory: gVisor was told to ignore control groups, and limits no process's memory itself"
 	gVisorWatches = "watches: gVisor limits no inotify instances; they are its own"
 	gVisorFiles   = "files: gVisor limits no tmpfs's number of files, only their size"
-	gVisorInit    = "ending: gVisor lets an agent kill its PID 1, which ends the agent too, and list how many descriptors it has; the run then fails, " +
+	gVisorInit    = "ending: gVisor lets an agent kill its PID 1, which ends the agent too, and list how many descriptors it has. The run then fails, " +
 		"and the host says so"
 	gVisorPorts = "ports: gVisor lets every user have ports below 1024 of the sandbox's own loopback"
 	gVisorProc  = "kernel: gVisor takes no masks below /proc and /sys; what they show is gVisor's own kernel, none of this machine's"

@@ -15,12 +15,12 @@ const document = "../../../docs/security-matrix.md"
 const intro = `# Security matrix
 
 Written by ` + "`make probes UPDATE=1`" + `, which runs every escape probe of ` + "`internal/sandbox/probe`" + ` in each backend that this machine has,
-as root and as an ordinary user, with the posture that ` + "`nacre exec`" + ` gives a command on a folder bound directly. Each probe
+as root and as an ordinary user. The posture is that which ` + "`nacre exec`" + ` gives a command on a folder bound directly. Each probe
 is also run where nothing holds it: without a sandbox, and as the root of a user namespace. One that did not get out there proves
 nothing, and its cell says so.
 
 - **blocked**: it got out in the control run, and not in the sandbox.
-- **reported**: the file can be left in the project, and the host's tools would act on it; nacre names it when the command
+- **reported**: the file can be left in the project, and the host's tools would act on it. nacre names it when the command
   ends (` + "`nacre exec`" + `) or before anything lands (` + "`nacre run`" + `, which works on a private clone).
 - **not enforced**: it gets out, for the reason that is named; ` + "`nacre explain` and `nacre doctor`" + ` say the same.
 - **not testable here**: it did not get out without a sandbox either, on this machine.

@@ -123,7 +123,7 @@ func (cmd approvalsCommand) rulingCommand(verb, short string, v nacre.Verdict) *
 	c := &cobra.Command{Use: verb + " ID", Short: short, Args: command.OneArgument("a question's id")}
 	c.Flags().DurationVar(&ruling.For, "for", 0, "let the answer stand so long, up to 8h or the session's end")
 	c.Flags().IntVar(&ruling.Times, "times", 0, "let the answer stand for so many calls, this one among them")
-	c.Flags().StringVar(&scope, "scope", "same", "what it stands for: exact (the same arguments), same (the same risky values) or tool (any arguments); or text: trust what the text says that all the values are from, until the session ends")
+	c.Flags().StringVar(&scope, "scope", "same", "what it stands for: exact (the same arguments), same (the same risky values) or tool (any arguments). With text, what the text says that all the values are from is trusted until the session ends")
 	if v == nacre.Allow {
 		c.Flags().BoolVar(&whole, "whole", false, "you have read all of a question that lists and terminals cut (nacre approvals show ID)")
 	}
