@@ -230,7 +230,7 @@ func constantSentences() map[string][]string {
 			"| null, within {internal/pluginhost.verifyLimit:time}, or an error",
 			"{internal/pluginhost.maxStderr:size} since it was kept before", "every {internal/cockpit.chatAgain:seconds} seconds while the question waits",
 			"More than {internal/pluginhost.maxChannelMinute} messages that a route takes, or {internal/pluginhost.maxCallsMinute:thousands} calls of all kinds, in a minute are no fault", "more than {kernel.MaxFiles} files or {plugin.MaxFiles:size} in one call",
-			"in all, up to {plugin.MaxFileBytes} bytes: the handler", "| {plugin.MaxFiles:size}, which comes with the call", "in base64, of at most {plugin.FilePart:size}: from",
+			"in all, up to {plugin.MaxFileBytes} bytes: the handler", "| {plugin.MaxFiles:size}, which comes with the call", "in base64, of at most {plugin.FilePart:size}. From",
 			"{plugin.MaxEvent:size}. Source and group are set by the host",
 		},
 		"recording.md": {

@@ -104,7 +104,7 @@ func TestABodyInACodingThatIsNotKnownIsRefusedWhereItMustBe(t *testing.T) {
 				if answer.StatusCode != c.want {
 					t.Errorf("have %d, want %d: %s", answer.StatusCode, c.want, text)
 				}
-				if c.want == 415 && (!strings.Contains(string(text), "send it in gzip") || answer.Header.Get("Accept-Encoding") == "") {
+				if c.want == 415 && (!strings.Contains(string(text), "Send it in gzip") || answer.Header.Get("Accept-Encoding") == "") {
 					t.Errorf("it does not say what to do: %s", text)
 				}
 			}

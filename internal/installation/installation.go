@@ -12,8 +12,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/audit"
@@ -99,6 +102,9 @@ func Open(_ context.Context, o Options) (*Installation, error) {
 		return nil, &NotReady{What: "no place for nacre's state", Err: err}
 	}
 	r := &Installation{Options: o, Registry: registry.New(paths), Redact: redact.New(), Calls: new(policy.Limiter), Settled: settledFor}
+	if err := closed(paths.Config); err != nil {
+		return nil, &config.Error{Err: err}
+	}
 	if r.Config, err = config.Load(paths.Config); err != nil {
 		return nil, &config.Error{Err: err}
 	}
@@ -131,6 +137,35 @@ func (inst *Installation) noKeys(what string, err error) error {
 		missing.Next = "make " + keys + " writable, with room on its disk, or set XDG_STATE_HOME"
 	}
 	return missing
+}
+
+// closed refuses an operator's folder to which every user of the machine may write, and such a file of
+// the operator's word in it: whoever changes one has programs started as this user, and anything allowed.
+func closed(dir string) error {
+	if info, err := os.Stat(dir); errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
+		return fmt.Errorf("%s: a file is in the place of a folder: move it away, or set XDG_CONFIG_HOME", dir)
+	}
+	open := func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 && !mountedReadOnly(path)
+	}
+	paths := []string{dir}
+	entries, _ := os.ReadDir(dir) // who reads a file of it says why it cannot be read
+	for _, entry := range entries {
+		if slices.Contains([]string{".toml", ".yaml", ".yml"}, filepath.Ext(entry.Name())) {
+			paths = append(paths, filepath.Join(dir, entry.Name()))
+		}
+	}
+	if at := slices.IndexFunc(paths, open); at >= 0 {
+		return fmt.Errorf("%s: every user of this machine may write to it, and it says what agents may do: see what it holds, then chmod o-w %s", paths[at], paths[at])
+	}
+	return nil
+}
+
+// mountedReadOnly tells of a place such as a container's volume, whose rights say nothing.
+func mountedReadOnly(path string) bool {
+	var on unix.Statfs_t
+	return unix.Statfs(path, &on) == nil && on.Flags&unix.ST_RDONLY != 0
 }
 
 // policyFiles are where an operator's policy can be; there is one of them at most.
