@@ -320,6 +320,15 @@ func TestARestartEndsTheSandboxesOfTheDead(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
+// M-43: who kills a sandbox is not known, and that it was killed is said, with what to do.
+func TestAKilledSandboxIsToldOf(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	r, box := i.boxed("killed")
+	check(t, syscall.Kill(box.Pid, syscall.SIGKILL))
+	finish(t, r).want(t, 1, "sandbox: its first process was killed", "run it again")
+}
+
 // boxed begins a session that sleeps in a sandbox, whose first process it gives.
 func (i *installation) boxed(session string) (*running, sandbox.Identity) {
 	i.t.Helper()

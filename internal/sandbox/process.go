@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,7 +150,7 @@ func (p *process) conclude(report inside.Report, reportErr error) {
 		}
 		return
 	case cause == 0 && !p.exit.OOM:
-		p.err = fmt.Errorf("sandbox: it ended without a report: %s", p.first.complaint())
+		p.err = errors.New("sandbox: " + cmp.Or(p.first.complaint(), "its first process was killed, and all that ran in it ended with that: whoever may kill your processes did so; look in the kernel's log, and run it again"))
 	}
 	p.exit.Signal, p.exit.Code = syscall.SIGKILL, 128+int(syscall.SIGKILL)
 	p.exit.TimedOut = cause == endedByWall
