@@ -126,6 +126,14 @@ func (b build) number() string {
 	return number
 }
 
+// numberOf is the version as packages of a format spell it. Alpine's and Arch's have no sign for what is before a release.
+func (b build) numberOf(format string) string {
+	if _, _, untagged := strings.Cut(b.number(), "~"); untagged && (format == "apk" || format == "archlinux") {
+		return "0.0.0_git" + b.made.Format("20060102150405")
+	}
+	return b.number()
+}
+
 // pages makes what is the same on every target: completions and man pages.
 func (b build) pages() (folder string, err error) {
 	folder = filepath.Join(b.work, "pages")

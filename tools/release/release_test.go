@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"maps"
 	"os"
 	"path/filepath"
@@ -21,6 +22,74 @@ func TestWhatIsPackedTwiceIsTheSame(t *testing.T) {
 	for name, bytes := range one {
 		if two[name] != bytes {
 			t.Errorf("%s differs", name)
+		}
+	}
+}
+
+// U-30: the bytes of a package do not depend on the machine that packs it: an rpm has a field for its name.
+func TestThePackagesNameNoMachine(t *testing.T) {
+	found := 0
+	for name, text := range packed(t, 0) {
+		if !strings.HasSuffix(name, ".rpm") {
+			continue
+		}
+		found++
+		_, rest := rpmHeader(text[96:]) // the lead, then the signature
+		have, _ := rpmHeader(rest)
+		if host := have[1007]; host != "localhost" {
+			t.Errorf("%s: the build host is %q", name, host)
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d of them", found)
+	}
+}
+
+// rpmHeader is what stands where each tag's value begins, up to its end, and what is behind the header.
+func rpmHeader(text string) (values map[uint32]string, rest string) {
+	number := func(at int) uint32 { return binary.BigEndian.Uint32([]byte(text[at : at+4])) }
+	entries, size := int(number(8)), int(number(12))
+	store := text[16+16*entries:]
+	values = map[uint32]string{}
+	for i := range entries {
+		at := 16 + 16*i
+		values[number(at)], _, _ = strings.Cut(store[number(at+8):size], "\x00")
+	}
+	return values, store[(size+7)/8*8:]
+}
+
+// U-30, U-33: what is installed has the pages that nacre's words name.
+func TestAReleaseHasThePages(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	check(t, err)
+	pages := t.TempDir()
+	check(t, os.Mkdir(filepath.Join(pages, "man"), 0o755))
+	list, err := target{build: build{root: root}, arch: "amd64"}.files(t.TempDir(), pages)
+	check(t, err)
+	have := map[string]bool{}
+	for _, f := range list {
+		have[f.to] = true
+	}
+	for _, want := range []string{"docs/config.md", "docs/README.md", "docs/demo.svg", "README.md", "LICENSE"} {
+		if !have["share/doc/nacre/"+want] {
+			t.Errorf("%s is not in a release", want)
+		}
+	}
+}
+
+// U-30: a version of each format is one that its package manager takes: apk's and Arch's know no ~.
+func TestAVersionIsOneOfTheFormat(t *testing.T) {
+	made := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, c := range []struct{ version, format, want string }{
+		{"v1.2.0", "apk", "1.2.0"},
+		{"v1.2.0", "deb", "1.2.0"},
+		{"62ee8540-dirty", "deb", "0.0.0~62ee8540+dirty"},
+		{"62ee8540-dirty", "rpm", "0.0.0~62ee8540+dirty"},
+		{"62ee8540-dirty", "apk", "0.0.0_git20260102030405"},
+		{"62ee8540-dirty", "archlinux", "0.0.0_git20260102030405"},
+	} {
+		if have := (build{version: c.version, made: made}).numberOf(c.format); have != c.want {
+			t.Errorf("%s as %s: have %s, want %s", c.version, c.format, have, c.want)
 		}
 	}
 }

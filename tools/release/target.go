@@ -204,6 +204,16 @@ func (t target) files(stage, pages string) ([]file, error) {
 	for _, name := range []string{"LICENSE", "README.md", "SECURITY.md"} {
 		list = append(list, file{filepath.Join(t.root, name), path.Join(docs, "nacre", name), 0o644})
 	}
+	// What nacre says and its config.toml name pages of docs/, which a person who has no source looks up here.
+	for _, kind := range []string{"*.md", "*.svg", "*.png"} {
+		pages, err := filepath.Glob(filepath.Join(t.root, "docs", kind))
+		if err != nil {
+			return nil, err
+		}
+		for _, page := range pages {
+			list = append(list, file{page, path.Join(docs, "nacre/docs", filepath.Base(page)), 0o644})
+		}
+	}
 	return sorted(list), nil
 }
 
@@ -263,16 +273,22 @@ func (t target) archived(archive *tar.Writer, top string, f file) error {
 	return err
 }
 
+// authors are who a package says that it is from.
+const authors = "The nacre authors <nacre@localhost>"
+
 // formats are the packages that are made.
 var formats = []string{"deb", "rpm", "apk", "archlinux"}
 
 // packaged makes a package of one format.
 func (p product) packaged(format string) (err error) {
 	info := &nfpm.Info{
-		Name: p.title, Arch: p.arch, Platform: "linux", Version: p.number(), Section: "utils", Priority: "optional",
-		Maintainer: "The nacre authors <nacre@localhost>", Description: p.description,
+		Name: p.title, Arch: p.arch, Platform: "linux", Version: p.numberOf(format), Section: "utils", Priority: "optional",
+		Maintainer: authors, Description: p.description,
 		Homepage: "https://github.com/nacre-dev/nacre", License: "Apache-2.0", MTime: p.made,
-		Overridables: nfpm.Overridables{Depends: p.needs, Recommends: p.recommends},
+		Overridables: nfpm.Overridables{
+			Depends: p.needs, Recommends: p.recommends, ArchLinux: nfpm.ArchLinux{Packager: authors},
+			RPM: nfpm.RPM{BuildHost: "localhost"}, // by default the name of the machine, of which the bytes are to be independent
+		},
 	}
 	for _, f := range p.files {
 		info.Contents = append(info.Contents, &files.Content{
