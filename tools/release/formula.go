@@ -44,6 +44,7 @@ func (b build) formula() error {
     libexec.install Dir["lib/nacre/*"]
     bin.install_symlink libexec/"nacre"
     man1.install Dir["share/man/man1/*"]
+    doc.install Dir["share/doc/nacre/*"]
     bash_completion.install "share/bash-completion/completions/nacre"
     zsh_completion.install "share/zsh/site-functions/_nacre"
     fish_completion.install "share/fish/vendor_completions.d/nacre.fish"
