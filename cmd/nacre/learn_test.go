@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,32 @@ func TestWhatWasRefusedIsLearned(t *testing.T) {
 	third.want(t, 0)
 	hasNo(t, third.stdout, "served")
 	i.nacre("audit", "verify").want(t, 0, "learn-")
+}
+
+// U-40: what was approved for a time is proposed again once that is over, and can be approved again;
+// who approves nothing says so in a word.
+func TestAnApprovalThatEndedIsGivenAgain(t *testing.T) {
+	t.Parallel()
+	i := learns(t)
+	i.nacre("exec", "--session", "one", "--", "sh", "-c", fetches).want(t, 0)
+	p := i.proposal("one")
+	i.nacre("learn", "one", "--approve", "none", "--proposal", p.ID).want(t, 0, "nothing is approved")
+	i.nacre("learn", "one", "--approve", "1,none", "--proposal", p.ID).want(t, 2, `"none" is no number of a line`)
+	i.nacre("learn", "--list").want(t, 0)
+	i.nacre("learn", "one", "--approve", "all", "--proposal", p.ID).want(t, 0, "approved")
+	file := "home/.config/nacre/learned.toml"
+	text := regexp.MustCompile(`(?m)^( +at = ).*$`).ReplaceAllString(i.read(file), "${1}2026-01-01T00:00:00Z")
+	i.write(file, regexp.MustCompile(`(?m)^( +until = ).*$`).ReplaceAllString(text, "${1}2026-01-02T00:00:00Z"))
+	i.nacre("learn", "--list").want(t, 0, "ended")
+	hasNo(t, i.nacre("exec", "--", "sh", "-c", fetches).stdout, "served")
+	if again := i.proposal("one"); again.ID != p.ID {
+		t.Fatalf("have %+v, want the proposal of before", again)
+	}
+	i.nacre("learn", "one", "--approve", "all", "--proposal", p.ID).want(t, 0, "approved")
+	has(t, i.nacre("exec", "--", "sh", "-c", fetches).stdout, "served /pool/a")
+	hasNo(t, i.nacre("learn", "--list").stdout, "ended")
+	i.nacre("learn", "--undo").want(t, 0, "taken back")
+	hasNo(t, i.nacre("exec", "--", "sh", "-c", fetches).stdout, "served")
 }
 
 // U-40: an answer that is still coming has been read as far as it came: what is asked for

@@ -347,10 +347,11 @@ func Approve(ctx context.Context, inst *installation.Installation, p Proposal, c
 		return learned.Approval{}, &config.Error{Err: err}
 	}
 	return approved, change(ctx, inst, "approved", approved, func(have learned.Approvals) (learned.Approvals, error) {
-		if slices.ContainsFunc(have, func(l learned.Approval) bool { return l.ID == approved.ID }) {
+		same := func(l learned.Approval) bool { return l.ID == approved.ID }
+		if at := slices.IndexFunc(have, same); at >= 0 && have[at].Until.After(approved.At) {
 			return nil, fmt.Errorf("proposal %s was approved already: nacre learn --undo %s takes that back", approved.ID, approved.ID)
 		}
-		return append(have, approved), nil
+		return append(slices.DeleteFunc(have, same), approved), nil // one that ended makes room for the new one
 	})
 }
 

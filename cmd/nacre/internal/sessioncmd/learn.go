@@ -43,7 +43,7 @@ written beside config.toml, for sessions that begin from then on, and ends by it
 		RunE:    func(cc *cobra.Command, args []string) error { return c.run(cc.Context(), args) },
 	}
 	f := cc.Flags()
-	f.StringVar(&c.approve, "approve", "", "all, or the numbers of lines, such as all,4 or 1,3")
+	f.StringVar(&c.approve, "approve", "", "all, none, or the numbers of lines, such as all,4 or 1,3")
 	f.StringVar(&c.wider, "wider", "", "numbers of lines that are approved with their wider path")
 	f.StringVar(&c.proposal, "proposal", "", "the proposal that you saw, for --approve and --wider")
 	f.StringVar(&c.lifetime, "for", "", "how long the approval stands, such as 7d (default 30d)")
@@ -88,10 +88,13 @@ func (c learnCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if choice.chosen() {
+	switch {
+	case choice.nothing && !c.JSON:
+		c.Printer(c.Stdout).Line("nothing is approved")
+		return nil
+	case choice.chosen():
 		return c.approved(ctx, rt, p, choice)
-	}
-	if c.JSON {
+	case c.JSON:
 		return c.PrintJSON(p)
 	}
 	c.show(p, args)
@@ -119,13 +122,17 @@ func (c learnCommand) approveAndGoOn(ctx context.Context, rt *assembly.Runtime, 
 }
 
 // choosing is what a person approves, before it is known of which proposal.
-type choosing struct{ assembly.LearnChoice }
+type choosing struct {
+	assembly.LearnChoice
+	// nothing is what a person said in a word.
+	nothing bool
+}
 
-func (c choosing) chosen() bool { return c.All || len(c.Lines)+len(c.Wider) > 0 }
+func (c choosing) chosen() bool { return !c.nothing && (c.All || len(c.Lines)+len(c.Wider) > 0) }
 
 // choice reads the flags.
 func (c learnCommand) choice() (choosing, error) {
-	chosen := choosing{assembly.LearnChoice{Proposal: c.proposal, For: assembly.LearnTime, By: command.Operator()}}
+	chosen := choosing{LearnChoice: assembly.LearnChoice{Proposal: c.proposal, For: assembly.LearnTime, By: command.Operator()}}
 	if c.lifetime != "" {
 		span, err := assembly.ParseAge(c.lifetime)
 		if err != nil {
@@ -148,6 +155,9 @@ func (c learnCommand) choice() (choosing, error) {
 
 // read takes what --approve says, or what a person typed.
 func (c *choosing) read(text string) (err error) {
+	if c.nothing = text == "none" || text == "nothing"; c.nothing {
+		return nil
+	}
 	c.All, c.Lines, err = numbers(text, true)
 	return err
 }
