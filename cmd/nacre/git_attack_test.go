@@ -110,6 +110,25 @@ func TestAProgramThatAnAgentLeavesMeanwhileIsNotStarted(t *testing.T) {
 	}
 }
 
+// U-01: an agent that people start, such as claude, is asked for its version on the host. One that a link or a script leads to
+// is not, where it lies in a folder that was an agent's project.
+func TestAnAgentThatAnAgentLeftIsNotStarted(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	check(t, os.MkdirAll(filepath.Join(i.work, "q"), 0o755))
+	i.nacre("exec", "--project", "q", "--", "cp", "/bin/echo", "claude").want(t, 0)
+	at := filepath.Join(i.work, "q/claude")
+	check(t, os.MkdirAll(filepath.Join(i.work, "links"), 0o755))
+	check(t, os.Symlink(at, filepath.Join(i.work, "links/claude")))
+	check(t, os.MkdirAll(filepath.Join(i.work, "p"), 0o755))
+	i.env = append(i.env, "NACRE_CLAUDE=", "ANTHROPIC_API_KEY=sk-ant-test", "PATH="+filepath.Join(i.work, "links")+":/usr/bin:/bin")
+	i.nacre("claude", "--project", "p").want(t, 125, "claude is not installed")
+	check(t, os.Remove(filepath.Join(i.work, "links/claude")))
+	i.write("links/claude", "#!/bin/sh\nexec "+at+" \"$@\"\n")
+	check(t, os.Chmod(filepath.Join(i.work, "links/claude"), 0o755))
+	i.nacre("claude", "--project", "p").want(t, 125, "lies in a folder that was an agent's project")
+}
+
 // U-01, U-04: what lies in the repository around a project's folder is left out of PATH as well: a run
 // lands there.
 func TestAProgramAroundAFolderIsNotStarted(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
 // maxClimb is how many directories above npm's shim the program is looked for.
@@ -40,11 +42,12 @@ func (c Claude) program() (string, error) {
 }
 
 // onPath finds a program in a list of directories. A relative entry is passed
-// over: it would find the project's own program.
+// over: it would find the project's own program. So is one that an agent could have
+// written: nacre asks it for its version on the host (U-01).
 func onPath(list, name string) string {
 	for _, dir := range filepath.SplitList(list) {
 		candidate := filepath.Join(dir, name)
-		if info, err := os.Stat(candidate); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(candidate); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && !hostpath.Filled(os.Getenv, candidate) {
 			return candidate
 		}
 	}
@@ -79,6 +82,9 @@ func (s shims) follow(name string) (string, error) {
 	}
 	if slices.Contains(s.passed, resolved) {
 		return "", fmt.Errorf("%s is a shim that leads back to itself", resolved)
+	}
+	if len(s.passed) > 0 && hostpath.Filled(os.Getenv, resolved) {
+		return "", fmt.Errorf("%s lies in a folder that was an agent's project, and is not started: let the shim that names it name another one", resolved)
 	}
 	if len(s.passed) > maxShims {
 		return "", fmt.Errorf("%s is behind more than %d shims", resolved, maxShims)

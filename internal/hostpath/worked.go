@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -44,7 +45,7 @@ func remember(state, folder string) error {
 	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return os.WriteFile(file, []byte(folder), 0o600)
+	return os.WriteFile(file, []byte(folder), 0o600) //nolint:gosec // below nacre's own state, by a digest
 }
 
 // ForgetWorked forgets the projects whose folders are gone. Where the folder above one is gone as well, it
@@ -70,20 +71,27 @@ func ForgetWorked(state string) error {
 }
 
 func removed(folder string) bool {
-	_, err := os.Lstat(folder)
-	_, above := os.Lstat(filepath.Dir(folder))
+	_, err := os.Lstat(folder) //nolint:gosec // only asked for, as its mark says
+	_, above := os.Lstat(filepath.Dir(folder)) //nolint:gosec // the same
 	return errors.Is(err, fs.ErrNotExist) && above == nil
 }
 
-// Filled tells whether an agent could have written what lies at a path, since it lies in a folder that was an
-// agent's project. One that holds the person's home does not count: the person's own programs lie there.
+// Filled tells whether an agent could have written what lies at a path, or what a link there leads to, since it lies in
+// a folder that was an agent's project. One that holds the person's home does not count: the person's own programs
+// lie there.
 func Filled(getenv func(string) string, path string) bool {
 	state := getenv("XDG_STATE_HOME")
 	if state == "" {
 		state = filepath.Join(getenv("HOME"), ".local/state")
 	}
-	earlier := workedIn(filepath.Join(state, "nacre"), path)
-	return earlier != "" && !HoldsHome(getenv("HOME"), earlier)
+	paths := []string{filepath.Clean(path)}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		paths = append(paths, real)
+	}
+	return slices.ContainsFunc(paths, func(at string) bool {
+		earlier := workedIn(filepath.Join(state, "nacre"), at)
+		return earlier != "" && !HoldsHome(getenv("HOME"), earlier)
+	})
 }
 
 // HoldsHome tells a folder that is a person's home, or holds it.
@@ -123,7 +131,7 @@ func LookPath(name string) (string, error) {
 		if err != nil {
 			continue
 		}
-		if real, err := filepath.EvalSymlinks(found); err == nil && !Filled(os.Getenv, found) && !Filled(os.Getenv, real) {
+		if !Filled(os.Getenv, found) {
 			return found, nil
 		}
 	}

@@ -1,8 +1,6 @@
 package hookcmd
 
 import (
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,6 +8,7 @@ import (
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/guard"
 	"github.com/nacre-dev/nacre/internal/hooks"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
 type hookCommand Commands
@@ -41,11 +40,8 @@ func codexProgram(env *command.Env) string {
 	if named := env.Getenv("NACRE_CODEX"); named != "" {
 		return named
 	}
-	for _, dir := range filepath.SplitList(env.Getenv("PATH")) {
-		candidate := filepath.Join(dir, "codex")
-		if info, err := os.Stat(candidate); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return candidate
-		}
+	if found, err := hostpath.LookPath("codex"); err == nil {
+		return found
 	}
 	return ""
 }
