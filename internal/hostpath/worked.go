@@ -71,7 +71,7 @@ func ForgetWorked(state string) error {
 }
 
 func removed(folder string) bool {
-	_, err := os.Lstat(folder) //nolint:gosec // only asked for, as its mark says
+	_, err := os.Lstat(folder)                 //nolint:gosec // only asked for, as its mark says
 	_, above := os.Lstat(filepath.Dir(folder)) //nolint:gosec // the same
 	return errors.Is(err, fs.ErrNotExist) && above == nil
 }
