@@ -110,6 +110,21 @@ func TestAProgramThatAnAgentLeavesMeanwhileIsNotStarted(t *testing.T) {
 	}
 }
 
+// U-01, U-04: nor does the web page start it, which tries the machine's git for its own page.
+func TestTheWebPageStartsNoProgramThatAnAgentLeft(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	check(t, os.MkdirAll(filepath.Join(i.work, "q/bin"), 0o755))
+	i.env = append(i.env, "PATH="+filepath.Join(i.work, "q/bin")+":"+os.Getenv("PATH"))
+	send, _ := i.web()
+	canary := filepath.Join(i.work, "canary")
+	i.nacre("exec", "--project", "q", "--", "sh", "-c", `printf '#!/bin/sh\ntouch `+canary+`\nexec /usr/bin/git "$@"\n' >bin/git; chmod +x bin/git`).want(t, 0)
+	eventually(t, "the page about this machine", func() bool { return strings.Contains(send("health", nil), "git version") })
+	if _, err := os.Lstat(canary); err == nil {
+		t.Error("the page started it")
+	}
+}
+
 // U-01: an agent that people start, such as claude, is asked for its version on the host. One that a link or a script leads to
 // is not, where it lies in a folder that was an agent's project.
 func TestAnAgentThatAnAgentLeftIsNotStarted(t *testing.T) {

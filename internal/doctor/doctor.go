@@ -350,7 +350,7 @@ func checkConfig(inst *installation.Installation) []installation.Finding {
 
 // checkGit tries the git that runs need.
 func checkGit(ctx context.Context) []installation.Finding {
-	path, err := exec.LookPath("git")
+	path, err := installation.LookPath("git")
 	if err != nil {
 		return []installation.Finding{{Name: "git", Status: "fail", Text: "git is not installed", Fix: "install git: runs work on repositories"}}
 	}

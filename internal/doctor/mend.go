@@ -42,7 +42,7 @@ func synchronised(f installation.Finding) installation.Finding {
 // offering has the finding run a program of this machine's, where there is that program. A person
 // chooses it: the program changes more than nacre's own state.
 func offering(f installation.Finding, what string, command ...string) installation.Finding {
-	program, err := exec.LookPath(command[0])
+	program, err := installation.LookPath(command[0])
 	if err != nil {
 		return f
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre/internal/consent"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
 // Limits of a run of git.
@@ -60,7 +61,7 @@ type git struct {
 }
 
 func newGit(dir string, from source, getenv func(string) string) (*git, error) {
-	path, err := exec.LookPath("git")
+	path, err := hostpath.LookPath("git")
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}

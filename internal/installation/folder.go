@@ -34,3 +34,6 @@ func ProjectFolder(dir string) (string, error) {
 func (inst *Installation) Work(project string) error {
 	return hostpath.Work(inst.Registry.Paths().State, project)
 }
+
+// LookPath finds a program that nacre starts on the host ([hostpath.LookPath]).
+func LookPath(name string) (string, error) { return hostpath.LookPath(name) }
