@@ -119,8 +119,10 @@ func TestWhatDidNotLandIsKeptApartOrThrownAway(t *testing.T) {
 	idle.want(t, 1, "nothing was changed")
 	hasNo(t, idle.stdout, "nacre sessions")
 	i.nacre("sessions", "rm", "idle").want(t, 0)
-	i.nacre("exec", "-q", "--session", "plain", "--", "true").want(t, 0)
-	i.nacre("sessions", "diff", "plain").want(t, 2, "works in the project itself")
+	i.nacre("exec", "-q", "--project", "p", "--session", "plain", "--", "true").want(t, 0)
+	i.nacre("sessions", "diff", "plain").want(t, 2, "works in the project itself", filepath.Join(i.work, "p"))
+	i.nacre("exec", "-q", "--session", "alone", "--", "true").want(t, 0)
+	i.nacre("sessions", "diff", "alone").want(t, 2, "session alone is of the kind exec and had no project", "nacre show alone")
 	i.nacre("sessions", "diff", "nosuch").want(t, 1, "no such session")
 }
 

@@ -130,7 +130,10 @@ type recorder func(ctx context.Context, rec nacre.Record, detail map[string]any)
 // open reads the work of a session that the caller holds.
 // Commits that are made of it are dated now.
 func open(ctx context.Context, inst *installation.Installation, held *registry.Held, record recorder, now func() time.Time) (*task.Leftover, error) {
-	if held.Kind != "run" {
+	switch {
+	case held.Kind != "run" && held.Project == "":
+		return nil, config.Errorf("session %s is of the kind %s and had no project: what it wrote went with its sandbox; nacre show %s tells what it did", held.ID, held.Kind, held.ID)
+	case held.Kind != "run":
 		return nil, config.Errorf("session %s is of the kind %s, which works in the project itself: git -C %s diff shows what changed there", held.ID, held.Kind, held.Project)
 	}
 	spec, err := specOf(inst, held)
