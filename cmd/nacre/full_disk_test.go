@@ -38,6 +38,7 @@ func TestAStateOnAFullDisk(t *testing.T) {
 mount -t tmpfs -o size=8m none "$1"
 mkfifo -m 600 "$3/pipe"
 say() { echo "== $*"; }
+mkdir -p "$1/config/nacre" "$1/go"; echo 'module m' >"$1/go/go.mod"; echo '# mine' >"$1/config/nacre/config.toml"
 fill() { dd if=/dev/zero of="$1/fill" bs=4k 2>/dev/null; }
 cd "$3"
 say at work; "$2" exec -q --session one -- sh -c 'ipc create_reminder "{\"title\":\"first\",\"list\":\"Work\"}"; echo begun >&2; head -c 1 >/dev/null; for n in $(seq 40); do ipc create_reminder "{\"title\":\"more\",\"list\":\"Work\"}"; done' 2>"$3/said" <"$3/pipe" & one=$!
@@ -48,6 +49,7 @@ say begins; "$2" exec -q -- echo never; echo "exit $?"
 say installs; XDG_STATE_HOME="$1/another" "$2" exec -q -- echo never; echo "exit $?"
 say lists; "$2" sessions list
 say serves; "$2" serve; echo "exit $?"
+say sets up; (cd "$1/go"; XDG_CONFIG_HOME="$1/config" "$2" setup --yes); echo "exit $?"; cat "$1/config/nacre/config.toml"
 say verifies; "$2" doctor | grep disk
 rm "$1/fill"
 say with room; "$2" exec -q -- ipc list_reminders '{"list":"Work"}'; echo "exit $?"
@@ -69,6 +71,7 @@ say with room; "$2" exec -q -- ipc list_reminders '{"list":"Work"}'; echo "exit 
 			has(t, parts[part], "with room on its disk")
 		}
 	}
+	has(t, parts["sets up"], "config.toml stays as it is: ", "no space left on device", "exit 1\n# mine\n") // U-31
 	has(t, parts["verifies"], "make room")
 	has(t, parts["with room"], "first", "closed", "exit 0")
 	hasNo(t, parts["with room"], "exit 1")

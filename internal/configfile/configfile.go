@@ -77,7 +77,11 @@ func Change(dir string, want config.Config, edit func(string) string) (bool, err
 		return false, err
 	}
 	text := edit(string(data))
-	if have, err := tried(dir, text); err != nil || !reflect.DeepEqual(have, want) {
+	have, err := tried(dir, text)
+	if _, unwritten := errors.AsType[*fs.PathError](err); unwritten {
+		return false, fmt.Errorf("%s stays as it is: %w", path, err)
+	}
+	if err != nil || !reflect.DeepEqual(have, want) {
 		return false, nil //nolint:nilerr // then the operator writes it where it belongs
 	}
 	return true, disk.Write(path, []byte(text), 0o600)
