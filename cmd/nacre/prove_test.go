@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/nacre-dev/nacre/assembly"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
 // U-41, M-60: the machine, the configuration and the project that the person has are
@@ -36,7 +38,7 @@ func TestTheMachineIsProved(t *testing.T) {
 		t.Error(ended)
 	}
 	for class, least := range map[string]int{
-		"fs": 25, "late": 40, "net": 25, "proxy": 30, "secrets": 20, "syscalls": 40, "project": 2, "egress rules": 2, "fail open": 7,
+		"fs": 25, "late": 40, "net": 25, "proxy": 30, "secrets": 20, "syscalls": 40, "project": 2, "egress rules": 2, "fail open": 8,
 	} {
 		if tried[class] < least {
 			t.Errorf("%s: %d were tried, want %d", class, tried[class], least)
@@ -46,6 +48,23 @@ func TestTheMachineIsProved(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(project, name)); err != nil || info.Size() == 0 && info.IsDir() {
 			t.Errorf("the project itself was touched: %v", err)
 		}
+	}
+}
+
+// U-41: where something of this machine runs what an agent tried to leave, whatever the sandbox did, the
+// table has a row that says so, the last line counts it, and the exit code is 4.
+func TestAnAttackThatGetsThroughIsSaid(t *testing.T) {
+	t.Parallel()
+	git := testpeer.Need(t, "git")
+	i := install(t)
+	i.write("tools/git", "#!/bin/sh\ncase \"$*\" in 'checkout -q -b other') : >\"$HOME/../canary\" ;; esac\nexec "+git+" \"$@\"\n")
+	check(t, os.Chmod(filepath.Join(i.work, "tools/git"), 0o755)) //nolint:gosec // a program
+	i.env = append(i.env, "PATH="+filepath.Join(i.work, "tools")+":"+os.Getenv("PATH"))
+	i.write("project/a.txt", "")
+	r := i.nacre("doctor", "--prove", "--project", filepath.Join(i.work, "project"))
+	r.want(t, 4, " 1 got through, 0 unproven\n")
+	if row := regexp.MustCompile(`(?m)^late +late-git-hook-checkout .*$`).FindString(r.stdout); !strings.Contains(row, " got through ") || !strings.Contains(row, "the host ran it") {
+		t.Errorf("have %q", row)
 	}
 }
 
