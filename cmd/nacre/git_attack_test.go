@@ -244,7 +244,9 @@ func TestAnIncludedConfigurationShowsNothingOfAnotherRepository(t *testing.T) {
 	i.git("config", "include.path", "mine")
 	i.write("p/.git/mine", "[merge]\n\tff = only\n")
 	i.git("config", "--add", "include.path", i.write("home/.gitconfig-work", "[user]\n\temail = ann@work.example\n"))
-	i.nacre("exec", "--project", "p", "--", "git", "config", "--list").want(t, 0, "merge.ff=only", "user.email=ann@work.example")
+	i.git("config", "--add", "include.path", "../filters")
+	i.write("p/filters", "[filter \"strip\"]\n\tclean = cat\n[merge]\n\tff = false\n")
+	i.nacre("exec", "--project", "p", "--", "git", "config", "--list").want(t, 0, "merge.ff=only", "user.email=ann@work.example", "do not run inside", "strip")
 }
 
 // U-04: a repository whose parts are links, as an agent could leave one where there was

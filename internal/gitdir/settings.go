@@ -34,6 +34,7 @@ func configText(settings []repo.Setting, narrow bool) string {
 	identity := map[string]string{}
 	for _, s := range settings {
 		switch {
+		case s.Elsewhere: // no agent reads what another repository says
 		case s.Key == "user.name", s.Key == "user.email":
 			if _, own := identity[s.Key+" own"]; s.Own || !own {
 				identity[s.Key] = s.Value

@@ -34,12 +34,12 @@ func Find(dir string) (Place, error) {
 // Setting is one value of git's configuration.
 type Setting struct {
 	Key, Value string
-	// Own tells what the repository says from what its user says for all of theirs.
-	Own bool
+	// Own tells what the repository says from what its user says for all of theirs, and Elsewhere
+	// what it includes from a file that is neither its own nor a configuration of its user's.
+	Own, Elsewhere bool
 }
 
-// Settings reads the configuration that git has for the repository that dir is in. A file that the
-// repository includes from elsewhere says nothing, unless it is a configuration of its user's.
+// Settings reads the configuration that git has for the repository that dir is in.
 func Settings(ctx context.Context, dir string) ([]Setting, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -62,9 +62,9 @@ func Settings(ctx context.Context, dir string) ([]Setting, error) {
 	var settings []Setting
 	for fields := git.Zeros(out); len(fields) > 2; fields = fields[3:] {
 		key, value, _ := strings.Cut(fields[2], "\n")
-		if own := fields[0] != "command"; !own || gitconfig.OfRepository(fields[1], home, found.commonDir, found.gitDir) {
-			settings = append(settings, Setting{Key: key, Value: value, Own: own})
-		}
+		own := fields[0] != "command"
+		elsewhere := own && !gitconfig.OfRepository(fields[1], home, found.commonDir, found.gitDir)
+		settings = append(settings, Setting{Key: key, Value: value, Own: own, Elsewhere: elsewhere})
 	}
 	return settings, nil
 }
