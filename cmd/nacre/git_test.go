@@ -307,6 +307,24 @@ git merge -q --no-edit side; echo mine > /workspace/greeting.txt; git add --spar
 	i.nothingLeft(t)
 }
 
+// U-04: commits have the name and the address that the user's git has for the project, also where its configuration
+// includes them from files in home, and for some folders alone.
+func TestCommitsHaveTheNameThatIsIncluded(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.write("home/p/file", "x\n")
+	i.git("init", "-q", "../home/p")
+	i.gitIn("home/p", "commit", "-q", "--allow-empty", "-m", "first")
+	i.write("home/.gitconfig-more", "[user]\n\tname = Ann Included\n")
+	i.write("home/.gitconfig-work", "[user]\n\temail = ann@work.example\n")
+	file := i.write("gitconfig", "[user]\n\tname = Ann\n\temail = ann@example.com\n[include]\n\tpath = ~/.gitconfig-more\n[includeIf \"gitdir:~/p/\"]\n\tpath = ~/.gitconfig-work\n")
+	i.env = append(i.env, "GIT_CONFIG_GLOBAL="+file)
+	for project, want := range map[string]string{"home/p": "Ann Included <ann@work.example>", "p": "Ann Included <ann@example.com>"} {
+		i.nacre("exec", "--project", project, "--", "sh", "-c", "git commit -q --allow-empty -m second; git log -1 --format='%an <%ae>'").want(t, 0, want)
+	}
+}
+
 // U-04, S-11: where a repository borrows its objects git does not work inside, and no run begins: its agent would read
 // the history of the other one. The refusal says so, whole, and what it names helps.
 func TestGitThatBorrowsObjects(t *testing.T) {

@@ -50,6 +50,7 @@ func Settings(ctx context.Context, dir string) ([]Setting, error) {
 	c := (&host{place: found}).theirs()
 	home, err := os.UserHomeDir()
 	if err == nil && c.As == nil {
+		c.Env = append(c.Env, "HOME="+home) // what their files include from ~
 		for _, file := range gitconfig.Files(home) {
 			c.Args = append(c.Args, "-c", "include.path="+file)
 		}
