@@ -36,7 +36,7 @@ func BenchmarkOpen(b *testing.B) {
 	})
 }
 
-func openClose(b *testing.B, path string) {
+func openClose(b testing.TB, path string) {
 	b.Helper()
 	e, err := engine.Open(b.Context(), engine.Options{Path: path, Executor: "s1"}, nil)
 	if err != nil {

@@ -111,8 +111,8 @@ func OpenClient(ctx context.Context, path string, log *slog.Logger) (*Client, er
 	}
 	defer unlock()
 	c, err := openClient(ctx, path, log)
-	if err == nil {
-		return c, nil
+	if err == nil || ctx.Err() != nil {
+		return c, err
 	}
 	if err := migrate(ctx, path, log); err != nil {
 		return nil, err
@@ -125,9 +125,13 @@ func openClient(ctx context.Context, path string, log *slog.Logger) (*Client, er
 	if err != nil {
 		return nil, err
 	}
-	client, err := dbos.NewClient(context.WithoutCancel(ctx), dbos.ClientConfig{SQLiteSystemDB: db, Logger: logger(log)})
+	lasting, opened := opening(ctx)
+	client, err := dbos.NewClient(lasting, dbos.ClientConfig{SQLiteSystemDB: db, Logger: logger(log)})
 	if err != nil {
-		return nil, errors.Join(unusable(path, err), db.Close())
+		return nil, errors.Join(opened(unusable(path, err)), db.Close())
+	}
+	if err := opened(nil); err != nil {
+		return nil, errors.Join(err, dbos.Shutdown(client, closeTimeout), db.Close())
 	}
 	lib, ok := client.(dbos.Context)
 	if !ok {

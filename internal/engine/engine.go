@@ -96,10 +96,11 @@ func Open(ctx context.Context, o Options, workflows map[string]Workflow) (*Engin
 	if err != nil {
 		return nil, err
 	}
+	lasting, opened := opening(ctx)
 	e := &Engine{executor: o.Executor, workflows: make(map[string]*bound, len(workflows))}
-	e.Client, err = newRuntime(ctx, o, db)
+	e.Client, err = newRuntime(lasting, o, db)
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(opened(err), db.Close())
 	}
 	e.known = func(name string) bool { return e.workflows[name] != nil }
 	for name, fn := range workflows {
@@ -109,9 +110,27 @@ func Open(ctx context.Context, o Options, workflows map[string]Workflow) (*Engin
 			dbos.WithInstance(b), dbos.WithMaxRecoveryAttempts(o.attempts()-1))
 	}
 	if err := dbos.Launch(e.lib); err != nil {
-		return nil, errors.Join(unusable(o.Path, err), db.Close())
+		return nil, errors.Join(opened(unusable(o.Path, err)), db.Close())
+	}
+	if err := opened(nil); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
+}
+
+// opening gives a context for the library, which ends with ctx until opened is called and lasts from
+// then on: the library tries for ever while others write to the file. opened gives the error of the
+// opening, or why ctx has ended before, if it has. To the library that is a deadline: of any other
+// reason it would cancel for good what it has begun to carry on.
+func opening(ctx context.Context) (lasting context.Context, opened func(error) error) {
+	lasting, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { end(context.DeadlineExceeded) })
+	return lasting, func(err error) error {
+		if stop() {
+			return err
+		}
+		return fmt.Errorf("the durable engine was not opened: %w", context.Cause(ctx))
+	}
 }
 
 func (o Options) check(workflows map[string]Workflow) error {
@@ -147,11 +166,11 @@ func checkEnvironment(environ []string) error {
 	return nil
 }
 
-// newRuntime makes the library's context. Each executor is an application of
+// newRuntime makes the library's context, which lasts as long as ctx. Each executor is an application of
 // its own: recovered workflows pass through one queue that all executors of an
 // application would take from.
 func newRuntime(ctx context.Context, o Options, db *sql.DB) (*Client, error) {
-	lib, err := dbos.NewContext(context.WithoutCancel(ctx), dbos.Config{
+	lib, err := dbos.NewContext(ctx, dbos.Config{
 		AppName:            applicationName(o.Executor),
 		SQLiteSystemDB:     db,
 		Logger:             logger(o.Logger),

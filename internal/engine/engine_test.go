@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -577,5 +579,89 @@ func TestOpenSaysWhyItDoesNotWait(t *testing.T) {
 	cancel(why)
 	if _, err := engine.Open(ctx, engine.Options{Path: path, Executor: "s1"}, nil); !errors.Is(err, why) || errors.Is(err, context.Canceled) {
 		t.Errorf("have %v, want %v", err, why)
+	}
+}
+
+// watching tells of each thing that the library logs.
+type watching struct{ tell func(message string) }
+
+func (w watching) Enabled(context.Context, slog.Level) bool { return true }
+func (w watching) Handle(_ context.Context, r slog.Record) error {
+	w.tell(r.Message)
+	return nil
+}
+func (w watching) WithAttrs([]slog.Attr) slog.Handler { return w }
+func (w watching) WithGroup(string) slog.Handler      { return w }
+
+// M-16: who stops a session while its engine opens is not held up by somebody else's write to
+// the file, however long that takes, and neither is the next one who opens it.
+func TestOpeningEndsWithItsContextWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "engine.sqlite")
+	openClose(t, path)
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() }) // it only held the lock
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := sync.OnceFunc(func() { _ = tx.Rollback() }) // nothing was written
+	t.Cleanup(end)
+	why := errors.New("the session was stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var retries atomic.Int64
+	log := slog.New(watching{func(message string) {
+		cancel(why)
+		if strings.HasPrefix(message, "Retrying") && retries.Add(1) == 2 {
+			end() // it would try for ever
+		}
+	}})
+	e, err := engine.Open(ctx, engine.Options{Path: path, Executor: "s1", Logger: log}, nil)
+	if err == nil {
+		err = errors.Join(errors.New("it opened"), e.Close())
+	}
+	if !errors.Is(err, why) {
+		t.Errorf("have %v, want %v", err, why)
+	}
+	end()
+	openClose(t, path)
+}
+
+// M-16: work that was carried on before its engine's opening was given up is interrupted, not
+// cancelled: the library cancels what it runs for good where its context ends for another reason.
+func TestWorkGoesOnThatAnInterruptedOpeningBegan(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "engine.sqlite")
+	interrupt(t, path, "s1", "w")
+	running, interrupted := make(chan struct{}), make(chan struct{})
+	why := errors.New("the session was stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	log := slog.New(watching{func(message string) {
+		if message == "Queue runner started" { // Launch waits for this line
+			<-running
+			cancel(why)
+			<-interrupted
+		}
+	}})
+	_, err := engine.Open(ctx, engine.Options{Path: path, Executor: "s1", Logger: log}, one(
+		func(w *engine.Run, _ json.RawMessage) (json.RawMessage, error) {
+			return w.Step("who", func(ctx context.Context) (json.RawMessage, error) {
+				close(running)
+				<-ctx.Done()
+				close(interrupted)
+				return nil, ctx.Err()
+			})
+		}))
+	if !errors.Is(err, why) {
+		t.Fatalf("have %v, want %v", err, why)
+	}
+	e := open(t, path, "s1", one(func(w *engine.Run, _ json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(ok), step(w, "who", ok)
+	}))
+	if have, err := e.Wait(t.Context(), "w"); err != nil || string(have) != ok {
+		t.Errorf("have %s, %v", have, err)
 	}
 }
