@@ -58,7 +58,7 @@ func TestTheInstallerOfARelease(t *testing.T) {
 
 	i.write("home/.local/bin/mine", "mine")
 	for range 2 { // also over itself
-		script(0, "Next: nacre doctor", "--from", release, "--version", "1.2.0")
+		script(0, "Next: nacre setup, in the folder of a project", "--from", release, "--version", "1.2.0")
 	}
 	said, err := exec.CommandContext(t.Context(), filepath.Join(prefix, "bin/nacre"), "version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(said), "nacre ") {

@@ -47,7 +47,7 @@ func breakages(whole string) []breakage {
 	return []breakage{
 		{name: "a config.toml with an unknown key", do: write(configPath, "egres = \"all\"\n"+whole)},
 		{name: "a config.toml that was cut off", do: write(configPath, whole+"[egress\n")},
-		{name: "a config.toml that all may write", do: func(h home) error { return os.Chmod(filepath.Join(h.dir, configPath), 0o666) }}, //nolint:gosec // that is the breakage
+		{name: "a config.toml that all may write", do: func(h home) error { return os.Chmod(filepath.Join(h.dir, configPath), 0o666) }},
 		{name: "a policy.toml that was cut off", do: write(".config/nacre/policy.toml", "[[rules\n")},
 		{name: "a container engine that is away", do: write(configPath, "[sandbox]\nbackend = \"docker\"\nimage = \"sha256:"+strings.Repeat("0", 64)+"\"\nsocket = \"/nowhere/docker.sock\"\n")},
 		{name: "no room for state and audit", do: write(".local/state/nacre", "a file\n")},

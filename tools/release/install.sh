@@ -113,4 +113,4 @@ while IFS= read -r file; do
 done <"$work/list"
 say "nacre $version is installed: $prefix/bin/nacre"
 case :${PATH:-}: in *:"$prefix/bin":*) ;; *) say "$prefix/bin is not in your PATH: add it." ;; esac
-say "Next: nacre doctor"
+say "Next: nacre setup, in the folder of a project"
