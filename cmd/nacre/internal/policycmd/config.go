@@ -87,7 +87,9 @@ func (c Commands) readConfig(args []string) (checkedConfig, error) {
 		return checkedConfig{}, err
 	}
 	said := checkedConfig{File: filepath.Join(paths.Config, config.FileName), Unread: installation.UnreadConfigs(paths.Config, c.Getenv)}
-	_, err = config.Load(paths.Config)
+	if _, err = config.Load(paths.Config); err == nil {
+		err = installation.Closed(paths.Config)
+	}
 	_, absent := os.Stat(said.File)
 	said.Missing = errors.Is(absent, fs.ErrNotExist)
 	approvals, unlearned := learned.Load(paths.Config)
