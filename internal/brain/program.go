@@ -1,6 +1,7 @@
 package brain
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -129,15 +130,43 @@ func beside(dir string, below []string) string {
 // managers are programs that act as the one by whose name they are called.
 func managers() []string { return []string{"mise", "rtx", "asdf", "volta-shim"} }
 
-// managed are where version managers keep what their shims start, seen from the shim.
+// managed are where version managers keep what their shims start, seen from the shim. Of several versions the
+// newest comes first: which of them a manager takes for a project is not known here.
 func managed(shim, command string) []string {
 	var found []string
 	dir := filepath.Dir(shim)
 	for _, place := range []string{"../installs/*/latest/bin/", "../installs/*/*/bin/", "../installs/*/latest/", "../versions/*/bin/", "../tools/image/packages/*/bin/", "../tools/image/packages/*/*/bin/"} {
 		matches, _ := filepath.Glob(filepath.Join(dir, place, command)) // a folder whose name is a pattern has none
+		slices.SortStableFunc(matches, func(a, b string) int { return byNumbers(b, a) })
 		found = append(found, matches...)
 	}
 	return found[:min(len(found), maxTargets)]
+}
+
+// byNumbers compares two texts, in which numbers count as such: 24.1 comes after 9.10.
+func byNumbers(a, b string) int {
+	number := func(s string) (digits int) {
+		for digits < len(s) && s[digits] >= '0' && s[digits] <= '9' {
+			digits++
+		}
+		return digits
+	}
+	for a != "" && b != "" {
+		x, y := number(a), number(b)
+		if x == 0 || y == 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		left, right := strings.TrimLeft(a[:x], "0"), strings.TrimLeft(b[:y], "0")
+		if order := cmp.Or(cmp.Compare(len(left), len(right)), cmp.Compare(left, right)); order != 0 {
+			return order
+		}
+		a, b = a[x:], b[y:]
+	}
+	return cmp.Compare(len(a), len(b))
 }
 
 // named are the files that a script names by a path with the command's name in it.

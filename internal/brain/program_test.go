@@ -45,6 +45,10 @@ func TestTheProgramIsFoundBehindShims(t *testing.T) {
 		"a shim of nodenv's": {map[string]string{
 			"bin/claude": "#!/usr/bin/env bash\nprogram=\"${0##*/}\"\nexec \"ROOT/libexec/nodenv\" exec \"$program\" \"$@\"\n", "versions/24.1.0/bin/claude": elf,
 		}, "versions/24.1.0/bin/claude"},
+		"the newest of several versions": {map[string]string{
+			"shims/claude": "#!/usr/bin/env bash\nexec ROOT/bin/asdf exec \"claude\" \"$@\"\n", "installs/nodejs/9.11.2/bin/claude": elf, "installs/nodejs/24.1.0/bin/claude": elf,
+			"installs/nodejs/22.23.3/bin/claude": elf, "bin/claude": "-> ../shims/claude",
+		}, "installs/nodejs/24.1.0/bin/claude"},
 		"mise":                      {map[string]string{"bin/claude": "-> ../mise", "mise": elf, "installs/claude/latest/bin/claude": elf}, "installs/claude/latest/bin/claude"},
 		"volta":                     {map[string]string{"bin/claude": "-> volta-shim", "bin/volta-shim": elf, "tools/image/packages/@anthropic-ai/claude-code/bin/claude": elf}, "tools/image/packages/@anthropic-ai/claude-code/bin/claude"},
 		"a manager that has it not": {map[string]string{"bin/claude": "-> ../mise", "mise": elf}, "!the native program is not beside it"},
