@@ -76,7 +76,7 @@ func TestARunSeesUncommittedEdits(t *testing.T) {
 }
 
 // U-20: files that git does not track are said before the agent works without them, and keep nothing
-// from beginning; a lock that a killed git left is asked about.
+// from beginning, unless the task is about them; a lock that a killed git left is asked about.
 func TestWhatGitDoesNotTrackIsSaid(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -89,6 +89,8 @@ func TestWhatGitDoesNotTrackIsSaid(t *testing.T) {
 	i.nacre(run...).want(t, 1, "! unseen git does not track a_test.txt, sub/", "or add --dirty", "nothing was changed")
 	i.nacre(append(run, "--json")...).want(t, 1, `"unseen":"a_test.txt, sub/, \"z\\nnacre: all is well\""`)
 	hasNo(t, i.nacre(append(run, "--dirty")...).stdout, "does not track")
+	i.nacre("run", "let a_test.txt pass", "--project", "p", "--recording", rec, "--check", "test -e sub/x").want(t, 2,
+		"git does not track a_test.txt, sub/, which the task or a check names", "or add --dirty", "nothing was paid for", "add --yes")
 	lock := i.write("p/.git/index.lock", "")
 	i.nacre(run...).want(t, 1, "nothing was changed") // git has it for a moment
 	old := time.Now().Add(-time.Hour)

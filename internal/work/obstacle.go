@@ -43,13 +43,8 @@ func obstaclesOf(ctx context.Context, inst *installation.Installation, spec task
 	if err != nil {
 		return o, err
 	}
-	if !spec.Dirty {
-		o.unseen = task.Named(dirty.Untracked)
-		if !dirty.Clean() {
-			o.found = append(o.found, "uncommitted changes in "+task.Named(dirty.Tracked)+
-				": the agent does not see them, and where it changes these files too, the result lands on a branch of its own. Commit or stash them, or add --dirty")
-		}
-	}
+	found, unseen := spec.Unseen(dirty)
+	o.found, o.unseen = append(o.found, found...), unseen
 	shut, err := unwritable(spec.Project)
 	if err != nil {
 		return o, err
