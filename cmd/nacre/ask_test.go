@@ -284,7 +284,15 @@ func TestAShellOnATerminal(t *testing.T) {
 	wait().want(t, 9)
 }
 
-// D-13: the first terminal of a run asks y or n.
+// shownOnce tells whether a terminal that asked showed the question in one place.
+func shownOnce(t *testing.T, r result) {
+	t.Helper()
+	if shown := strings.Count(r.stdout, "reminders.delete_reminder"); shown != 1 {
+		t.Errorf("the question is shown %d times:\n%s", shown, r.stdout)
+	}
+}
+
+// D-13: the first terminal of a run asks y or n, and shows the question once.
 func TestARunAsksOnItsTerminal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ typed, want string }{
@@ -302,7 +310,9 @@ func TestARunAsksOnItsTerminal(t *testing.T) {
 			screen.until("approve? y or n")
 			time.Sleep(400 * time.Millisecond) // what is typed at once was meant for something else
 			screen.typeIn(c.typed)
-			wait().want(t, 0, c.want, "1 asked")
+			have := wait()
+			have.want(t, 0, c.want, "1 asked")
+			shownOnce(t, have)
 		})
 	}
 }

@@ -40,7 +40,9 @@ func TestARunOutlivesItsTerminal(t *testing.T) {
 	screen.until("approve? y or n")
 	time.Sleep(400 * time.Millisecond) // what is typed at once was meant for something else
 	screen.typeIn("y\r")
-	wait().want(t, 0, "approved", "merged", "1 asked")
+	have := wait()
+	have.want(t, 0, "approved", "merged", "1 asked")
+	shownOnce(t, have)
 	finish(t, following).want(t, 0, "session work", "merged")
 	i.nacre("attach", "work").want(t, 1, "nacre logs work")
 	i.nacre("ps").want(t, 0, "nothing works now")

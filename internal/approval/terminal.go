@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/question"
 )
 
 const (
@@ -64,9 +65,10 @@ type Terminal struct {
 	By string
 }
 
-// Run asks what questions brings until ctx ends, or the person's input does:
-// then questions are left to other faces. The error is that of writing to Out.
+// Run asks what questions brings until ctx ends. Where the person's input ends before, each
+// question is still shown, with how other faces answer it. The error is that of writing to Out.
 func (t Terminal) Run(ctx context.Context, questions *Queue) error {
+	idle := t.Lines
 	for {
 		if q, ok := questions.next(); ok {
 			if err := t.Prompt(ctx, q); err != nil {
@@ -76,9 +78,9 @@ func (t Terminal) Run(ctx context.Context, questions *Queue) error {
 		}
 		select {
 		case <-questions.more:
-		case _, ok := <-t.Lines: // typed while nothing was asked: no answer to what comes
-			if !ok {
-				return nil
+		case _, open := <-idle: // typed while nothing was asked: no answer to what comes
+			if !open {
+				idle = nil
 			}
 		case <-ctx.Done():
 			return nil
@@ -107,7 +109,7 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 		select {
 		case typed, open := <-t.Lines:
 			if !open {
-				return t.say("no more input here: answer with nacre approvals")
+				return t.say("no more input here: answer with " + elsewhere(q, whole))
 			}
 			ruling, ok := parseAnswer(typed)
 			switch {
@@ -127,7 +129,16 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 			return err
 		}
 	}
-	return t.say("left open: answer with nacre approvals")
+	return t.say("left open: answer with " + elsewhere(q, whole))
+}
+
+// elsewhere is the command of another terminal that answers a question, or shows what of it
+// was cut.
+func elsewhere(q nacre.Question, whole bool) string {
+	if !whole {
+		return "nacre approvals show " + question.Escape(q.ID)
+	}
+	return "nacre approvals approve " + question.Escape(q.ID)
 }
 
 // usualColumns is how wide a terminal is that does not say it.

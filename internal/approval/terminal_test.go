@@ -277,6 +277,12 @@ func TestEndOfInputLeavesTheQuestionToOthers(t *testing.T) {
 		if have := <-done; have.ruling.Verdict != nacre.Deny {
 			t.Errorf("have %+v", have)
 		}
+		later := ask(t.Context(), f.desk, question())
+		synctest.Wait()
+		if command := "answer with nacre approvals approve " + f.desk.List()[0].ID; !strings.Contains(f.out.String(), command) {
+			t.Errorf("a question that comes later is not shown with %q:\n%s", command, f.out)
+		}
+		<-later
 	})
 }
 

@@ -26,6 +26,8 @@ type face struct {
 	verbose bool
 	// told says that a person knows already what keeps the work from landing.
 	told bool
+	// prompts says that the terminal itself shows each question, and asks.
+	prompts bool
 }
 
 func newFace(env *command.Env) *face {
@@ -41,6 +43,7 @@ func newFace(env *command.Env) *face {
 func (f *face) asking() assembly.Asking {
 	a := assembly.Asking{Ask: f.ask, Settled: f.settled, Watched: !f.env.JSON && terminal.Is(f.env.Stdout)}
 	if !f.env.JSON && terminal.Is(f.env.Stdin) && terminal.Is(f.env.Stdout) {
+		f.prompts = true
 		a.Columns = func() int { return terminal.Columns(f.env.Stdout) }
 		a.In, a.Out, a.By = f.env.Typed(), f.printer.Prompts(), command.Operator()+" in the first terminal"
 	}
@@ -132,13 +135,12 @@ func (f *face) progress(e nacre.Step) {
 	}
 }
 
-// ask shows a question and how to answer it.
+// ask shows a question and how to answer it, where the prompt does not.
 func (f *face) ask(q nacre.Question, _ func(nacre.Ruling) (nacre.Pressed, error)) {
 	f.notice.Waits(q.ID)
-	if f.event(eventQuestion, q) {
-		return
+	if !f.event(eventQuestion, q) && !f.prompts {
+		f.printer.Question(q, time.Now())
 	}
-	f.printer.Question(q, time.Now())
 }
 
 // settled keeps that a question waits no longer. Whoever answered it was told.

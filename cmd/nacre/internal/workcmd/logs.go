@@ -323,10 +323,11 @@ func (p *player) question(q nacre.Question, at time.Time) {
 		p.face.printer.Asked(q, fmt.Sprintf("waits no longer · nacre show %s", p.id))
 		return
 	}
-	p.face.printer.Question(q, at)
-	if p.questions != nil {
+	if p.questions != nil { // the prompt shows it
 		p.questions.Put(q)
+		return
 	}
+	p.face.printer.Question(q, at)
 }
 
 // attach plays and asks until the session is over or the person leaves.
@@ -372,7 +373,7 @@ func (p *player) answer(ctx context.Context, questions *approval.Queue) {
 	lines := make(chan string)
 	go func() { _ = approval.Lines(ctx, p.env.Typed(), lines) }() // ends with the next line typed, or the process
 	desk := remoteDesk{ctx: ctx, rt: p.rt, session: p.id}
-	t := approval.Terminal{Desk: desk, Lines: lines, Out: p.env.Words(p.env.Stdout), Columns: func() int { return terminal.Columns(p.env.Stdout) }, By: command.Operator() + " in an attached terminal"}
+	t := approval.Terminal{Desk: desk, Lines: lines, Out: p.face.printer.Prompts(), Columns: func() int { return terminal.Columns(p.env.Stdout) }, By: command.Operator() + " in an attached terminal"}
 	_ = t.Run(ctx, questions) // a terminal that is gone leaves questions to others
 }
 
