@@ -227,7 +227,7 @@ func TestAStoppedProcessDoesNotBlameItsFile(t *testing.T) {
 	if !lines.Scan() || lines.Text() != "stopped" {
 		t.Fatalf("child said %q", lines.Text())
 	}
-	db, err := sql.Open("sqlite", filepath.Join(dir, "engine.sqlite"))
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "engine.sqlite")+"?_pragma=busy_timeout(20000)") // the child writes there too
 	check(t, err)
 	defer func() { check(t, db.Close()) }()
 	hold, err := db.Conn(t.Context())
