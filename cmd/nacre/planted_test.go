@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
@@ -224,6 +225,7 @@ func TestWhatWasPlantedIsToldToScripts(t *testing.T) {
 	i := install(t)
 	i.write("p/.envrc", "source scripts/env.sh\n")
 	i.write("p/scripts/env.sh", "true\n")
+	time.Sleep(50 * time.Millisecond) // what is as new as the session may have been written in it
 	r := i.nacre("exec", "--json", "--project", "p", "--", "sh", "-c", "echo x >>scripts/env.sh; : >Makefile")
 	r.want(t, 0)
 	var event struct {
