@@ -25,16 +25,23 @@ func Work(state, project string) error {
 	if project == "" {
 		return nil
 	}
-	for at := project; ; at = filepath.Dir(at) {
-		if _, err := os.Lstat(filepath.Join(at, ".git")); at == project || err == nil {
-			if err := remember(state, at); err != nil {
-				return err
-			}
-		}
-		if at == filepath.Dir(at) {
-			return nil
+	for _, folder := range Repositories(project) {
+		if err := remember(state, folder); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// Repositories are a folder and each one above it that is the top of a repository.
+func Repositories(folder string) []string {
+	found := []string{folder}
+	for at := filepath.Dir(folder); at != folder; folder, at = at, filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			found = append(found, at)
+		}
+	}
+	return found
 }
 
 func remember(state, folder string) error {
@@ -76,32 +83,36 @@ func removed(folder string) bool {
 	return errors.Is(err, fs.ErrNotExist) && above == nil
 }
 
-// Filled tells whether an agent could have written what lies at a path, or what a link there leads to, since it lies in
-// a folder that was an agent's project. One that holds the person's home does not count: the person's own programs
-// lie there.
-func Filled(getenv func(string) string, path string) bool {
+// State is nacre's own state folder, as the environment names it.
+func State(getenv func(string) string) string {
 	state := getenv("XDG_STATE_HOME")
 	if state == "" {
 		state = filepath.Join(getenv("HOME"), ".local/state")
 	}
-	paths := []string{filepath.Clean(path)}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		paths = append(paths, real)
-	}
-	return slices.ContainsFunc(paths, func(at string) bool {
-		earlier := workedIn(filepath.Join(state, "nacre"), at)
+	return filepath.Join(state, "nacre")
+}
+
+// Filled tells whether an agent could have written what lies at a path, or what a link there leads to, since it lies in
+// a folder that was an agent's project. One that holds the person's home does not count: the person's own programs
+// lie there.
+func Filled(getenv func(string) string, path string) bool {
+	return slices.ContainsFunc([]string{filepath.Clean(path), Resolved(path)}, func(at string) bool {
+		earlier := workedIn(State(getenv), at)
 		return earlier != "" && !HoldsHome(getenv("HOME"), earlier)
 	})
 }
 
 // HoldsHome tells a folder that is a person's home, or holds it.
 func HoldsHome(home, folder string) bool {
-	resolved, err := filepath.EvalSymlinks(home)
-	if err != nil {
-		resolved = home
+	return Contains(folder, filepath.Clean(home)) || Contains(folder, Resolved(home))
+}
+
+// Resolved follows links where it can.
+func Resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
 	}
-	around := strings.TrimSuffix(folder, "/") + "/"
-	return strings.HasPrefix(filepath.Clean(home)+"/", around) || strings.HasPrefix(filepath.Clean(resolved)+"/", around)
+	return filepath.Clean(path)
 }
 
 // workedIn is the folder nearest above a path, or the path itself, that was an agent's project; "" is none.

@@ -102,7 +102,7 @@ func Open(_ context.Context, o Options) (*Installation, error) {
 		return nil, &NotReady{What: "no place for nacre's state", Err: err}
 	}
 	r := &Installation{Options: o, Registry: registry.New(paths), Redact: redact.New(), Calls: new(policy.Limiter), Settled: settledFor}
-	if err := Closed(paths.Config); err != nil {
+	if err := CheckRights(paths.Config); err != nil {
 		return nil, &config.Error{Err: err}
 	}
 	if r.Config, err = config.Load(paths.Config); err != nil {
@@ -139,9 +139,9 @@ func (inst *Installation) noKeys(what string, err error) error {
 	return missing
 }
 
-// Closed refuses an operator's folder to which every user of the machine may write, and such a file of
+// CheckRights refuses an operator's folder to which every user of the machine may write, and such a file of
 // the operator's word in it: whoever changes one has programs started as this user, and anything allowed.
-func Closed(dir string) error {
+func CheckRights(dir string) error {
 	if info, err := os.Stat(dir); errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
 		return fmt.Errorf("%s: a file is in the place of a folder: move it away, or set XDG_CONFIG_HOME", dir)
 	}

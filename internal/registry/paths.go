@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
 // Paths are the folders of one installation, after the XDG base directory
@@ -58,7 +59,7 @@ func NamedPaths(getenv func(string) string) (Paths, error) {
 		return Paths{}, errors.New("HOME is not set: set it, or XDG_STATE_HOME, XDG_CONFIG_HOME and XDG_DATA_HOME")
 	}
 	p := Paths{
-		State:  filepath.Join(orElse(state, filepath.Join(home, ".local/state")), "nacre"),
+		State:  hostpath.State(getenv),
 		Config: filepath.Join(orElse(config, filepath.Join(home, ".config")), "nacre"),
 		Data:   filepath.Join(orElse(data, filepath.Join(home, ".local/share")), "nacre"),
 	}

@@ -37,23 +37,17 @@ func (s Spec) Unseen(dirty repo.Dirty) (obstacles []string, unseen string) {
 	return obstacles, Named(others)
 }
 
-// mentions tells whether a text names a file or a folder, by its path or by its last element. One
-// that reads as a word of the language, such as build, counts with a slash beside it only.
+// mentions tells whether a text names a file or a folder, by its path or by its last element.
 func mentions(text, name string) bool {
 	whole := strings.TrimSuffix(name, "/")
-	return named(text, whole, "") || named(text, path.Base(whole), "/")
+	return stands(text, whole, "") || stands(text, path.Base(whole), "/")
 }
 
-func named(text, name, other string) bool {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") == "" {
-		return stands(text, name+"/", other) || stands(text, "./"+name, other)
-	}
-	return stands(text, name, other)
-}
-
-// stands tells whether a name stands in a text by itself: nothing of a word is beside it, but behind
-// a slash, and none of the characters in other in front of it.
+// stands tells whether a name stands in a text by itself: nothing of a word is beside it, and none of the
+// characters in other in front of it. A name that is also a word, such as build, counts as a path only:
+// with a slash behind it, or with ./ in front.
 func stands(text, name, other string) bool {
+	isWord := strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") == ""
 	for at := 0; ; at++ {
 		next := strings.Index(text[at:], name)
 		if next < 0 {
@@ -62,7 +56,10 @@ func stands(text, name, other string) bool {
 		at += next
 		before, _ := utf8.DecodeLastRuneInString(text[:at])
 		behind, _ := utf8.DecodeRuneInString(text[at+len(name):])
-		if !ofWord(before) && !strings.ContainsRune(other, before) && (strings.HasSuffix(name, "/") || !ofWord(behind)) {
+		switch {
+		case ofWord(before), strings.ContainsRune(other, before), ofWord(behind):
+		case isWord && behind != '/' && !strings.HasSuffix(text[:at], "./"):
+		default:
 			return true
 		}
 	}

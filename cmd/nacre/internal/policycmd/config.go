@@ -88,7 +88,7 @@ func (c Commands) readConfig(args []string) (checkedConfig, error) {
 	}
 	said := checkedConfig{File: filepath.Join(paths.Config, config.FileName), Unread: installation.UnreadConfigs(paths.Config, c.Getenv)}
 	if _, err = config.Load(paths.Config); err == nil {
-		err = installation.Closed(paths.Config)
+		err = installation.CheckRights(paths.Config)
 	}
 	_, absent := os.Stat(said.File)
 	said.Missing = errors.Is(absent, fs.ErrNotExist)

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,8 +20,8 @@ func TrustedPath(getenv func(string) string, args []string) string {
 		if !filepath.IsAbs(dir) {
 			return true
 		}
-		return slices.ContainsFunc([]string{filepath.Clean(dir), resolved(dir)}, func(at string) bool {
-			return hostpath.Filled(getenv, at) || slices.ContainsFunc(filled, func(project string) bool { return holds(project, at) })
+		return hostpath.Filled(getenv, dir) || slices.ContainsFunc(filled, func(project string) bool {
+			return hostpath.Contains(project, filepath.Clean(dir)) || hostpath.Contains(project, hostpath.Resolved(dir))
 		})
 	}), string(filepath.ListSeparator))
 }
@@ -52,26 +51,7 @@ func projects(args []string, home string) []string {
 		if err != nil {
 			continue
 		}
-		project = resolved(project)
-		found = append(found, project)
-		for top := project; top != filepath.Dir(top); top = filepath.Dir(top) {
-			if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
-				found = append(found, top)
-			}
-		}
+		found = append(found, hostpath.Repositories(hostpath.Resolved(project))...)
 	}
 	return slices.DeleteFunc(found, func(project string) bool { return hostpath.HoldsHome(home, project) })
-}
-
-// holds tells whether a path is a folder, or lies below it.
-func holds(folder, path string) bool {
-	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
-}
-
-// resolved follows links where it can.
-func resolved(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	return filepath.Clean(path)
 }
