@@ -156,7 +156,7 @@ func (p *Pinner) openShown(root int, name string) (int, error) {
 			return p.openIn(under, name)
 		}
 		fd, err := p.openIn(root, name)
-		if errors.Is(err, unix.ENXIO) && removed(root, name) {
+		if (errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EACCES)) && removed(root, name) {
 			err = errRemoved
 		}
 		return fd, err
@@ -166,7 +166,8 @@ func (p *Pinner) openShown(root int, name string) (int, error) {
 // errRemoved says that a layer has a mark in the place of a file of its base.
 var errRemoved = errors.New("the file was removed")
 
-// removed tells such a mark, which cannot be opened, from a socket.
+// removed tells such a mark, which cannot be opened and which nobody but root may read, from a socket and
+// from a file that may not be read.
 func removed(root int, name string) bool {
 	fd, err := openat2(root, name, unix.O_PATH|unix.O_NOFOLLOW, unix.RESOLVE_BENEATH)
 	if err != nil {

@@ -287,6 +287,9 @@ func TestWhatNobodyMayReadIsRefused(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root reads everything")
 	}
+	if os.Getenv(overlayWay) != "" {
+		t.Skip("who mounts a layer reads everything: it is tried on a copy")
+	}
 	for name, path := range map[string]string{"a file": "new/file.txt", "a folder": "new"} {
 		for _, mode := range []os.FileMode{0o000, 0o400} {
 			t.Run(fmt.Sprintf("%s of mode %o", name, mode), func(t *testing.T) {
