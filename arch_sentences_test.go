@@ -1,6 +1,10 @@
 package nacre_test
 
 import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,25 +14,16 @@ import (
 	"unicode"
 )
 
-// mostWords is how long a sentence of a page may be: one that is longer is read twice.
+// mostWords is how long a sentence of a page or a comment may be: one that is longer is read twice.
 const mostWords = 30
+
+// longComments is how many sentences of comments are longer today. It may only shrink.
+const longComments = 873
 
 // U-33: no sentence of a page is longer than 30 words.
 func TestSentencesOfThePagesAreShort(t *testing.T) {
 	read := 0
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && (entry.Name() == "testdata" || entry.Name() == "node_modules" || path != "." && strings.HasPrefix(entry.Name(), ".") || path == "bin" || path == "dist"):
-			return filepath.SkipDir
-		case filepath.Ext(path) != ".md":
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+	err := eachFile(".md", func(path string, text []byte) error {
 		read++
 		for _, sentence := range sentences(string(text)) {
 			if n := words(sentence); n > mostWords {
@@ -40,6 +35,58 @@ func TestSentencesOfThePagesAreShort(t *testing.T) {
 	if err != nil || read < 60 {
 		t.Fatalf("%d pages were read: %v", read, err)
 	}
+}
+
+// U-33: no sentence of a comment is longer either. Those of generated files are not read.
+func TestSentencesOfCommentsAreShort(t *testing.T) {
+	read := 0
+	var long []string
+	err := eachFile(".go", func(path string, text []byte) error {
+		read++
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil || ast.IsGenerated(file) {
+			return err
+		}
+		for _, comment := range file.Comments {
+			for _, sentence := range sentences(prose(comment)) {
+				if n := words(sentence); n > mostWords {
+					long = append(long, fmt.Sprintf("%s: %d words, want at most %d: %s", set.Position(comment.Pos()), n, mostWords, sentence))
+				}
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil || read < 2000:
+		t.Fatalf("%d files were read: %v", read, err)
+	case len(long) > longComments:
+		t.Errorf("%d sentences are too long, want at most %d:\n%s", len(long), longComments, strings.Join(long, "\n"))
+	}
+}
+
+// eachFile visits the files with an ending, but those of test data and of others.
+func eachFile(ending string, visit func(path string, text []byte) error) error {
+	return filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "testdata" || entry.Name() == "node_modules" || path != "." && strings.HasPrefix(entry.Name(), ".") || path == "bin" || path == "dist"):
+			return filepath.SkipDir
+		case filepath.Ext(path) != ending:
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return visit(path, text)
+	})
+}
+
+// prose is a comment as a page has it: what Go indents by a tab shows a program.
+func prose(comment *ast.CommentGroup) string {
+	return strings.ReplaceAll(comment.Text(), "\t", "    ")
 }
 
 // What finds long sentences finds them wherever a page has some, and nowhere else.
