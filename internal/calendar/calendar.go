@@ -1,16 +1,14 @@
 // Package calendar says when a schedule is due (D-34): by a cron expression, an
 // interval or one moment, in a time zone with its summer time.
 //
-// It promises that ticks are strictly increasing, that its work is bounded
-// whatever the clock says, and that a time which exists twice or not at all is
-// treated as cron's users know it:
+// It promises that ticks are strictly increasing, and that its work is bounded whatever the clock
+// says. A time which exists twice or not at all is treated as cron's users know it:
 //
 //   - A fixed time, one whose minute and hour are both given, that falls into the
 //     hour which is left out is due once, right after the gap. In the hour which
 //     comes twice it is due the first time only.
-//   - With a minute or an hour that begins with "*" a schedule goes on as the clock
-//     on the wall goes: nothing is made up for, and the hour that comes twice is
-//     gone through twice.
+//   - With a minute or an hour that begins with "*" a schedule goes by the clock on the wall.
+//     Nothing is made up for, and the hour that comes twice is gone through twice.
 //   - A gap of three hours or more, such as the day that Samoa left out, is a day
 //     that was not: nothing is made up for.
 //
@@ -64,10 +62,10 @@ type Spec struct {
 	first, every int64
 }
 
-// Parse reads a schedule. The value of a cron schedule has five fields; that of an
-// interval is a duration of whole seconds, such as "15m", counted from created;
-// that of one moment is after RFC 3339, or "17:00" for the next time after created
-// that the zone's clocks say so. zone is an IANA name, such as "Europe/Berlin".
+// Parse reads a schedule. The value of a cron schedule has five fields. That of an interval is a
+// duration of whole seconds, such as "15m", counted from created. That of one moment is after RFC
+// 3339, or "17:00" for the next time after created that the zone's clocks say so. zone is an IANA
+// name, such as "Europe/Berlin".
 func Parse(kind Kind, value, zone string, created time.Time) (Spec, error) {
 	s := Spec{kind: kind, value: strings.TrimSpace(value)}
 	var err error

@@ -110,8 +110,8 @@ func TestExpressionsRefused(t *testing.T) {
 	}
 }
 
-// D-34: a fixed time in the hour that is left out comes right after it, one in the
-// hour that comes twice comes once; with a star it goes by the clock on the wall.
+// D-34: a fixed time in the hour that is left out comes right after it, and one in the hour that
+// comes twice comes once. With a star it goes by the clock on the wall.
 func TestSummerTime(t *testing.T) {
 	for _, c := range []struct{ name, zone, expression, after, want string }{
 		{"Berlin springs: in the gap", "Europe/Berlin", "30 2 * * *", "2026-03-28 12:00 +0100", "2026-03-29 03:00 +0200; 2026-03-30 02:30 +0200"},

@@ -169,9 +169,9 @@ const (
 	maxName    = 64 // bytes of a session's
 )
 
-// IsCommand tells whether a text asks something of the host itself: status, waiting, or kill
-// and the name of a session, after a slash or, where the service takes those for itself, an
-// exclamation mark.
+// IsCommand tells whether a text asks something of the host itself: status, waiting, or kill and
+// the name of a session. A slash stands before it, or an exclamation mark where the service takes
+// slashes for itself.
 func IsCommand(text string) bool {
 	_, ok := commandOf(text)
 	return ok

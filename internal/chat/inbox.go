@@ -109,9 +109,9 @@ func (i *Inbox) Run(ctx context.Context) {
 }
 
 // Offer puts a message of so many bytes where it waits. take is tried until it has no error, then
-// taken is called. Whoever reads from the service is not kept from what comes behind it, such as a
-// person's press, until 16,384 messages or 16 MB of them wait: then Offer waits, and its error is
-// that of ctx.
+// taken is called. Up to 16,384 messages or 16 MB wait, and whoever reads from the service is not
+// kept from what comes behind them, such as a person's press. Beyond that Offer waits, and its
+// error is that of ctx.
 func (i *Inbox) Offer(ctx context.Context, bytes int, take func(context.Context) error, taken func()) error {
 	for !i.messages.add(waiting{bytes, take, taken}) {
 		select {

@@ -9,9 +9,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// M-41, M-47: of ten thousand strangers who press at once, and of one who never ends, nothing keeps a
-// person's press, or makes it wait: neither that of whom the host knows, nor the first of somebody
-// whom it has told nothing yet. What waits of one user is bounded.
+// M-41, M-47: neither ten thousand strangers who press at once, nor one who never ends, lose a person's
+// press or make it wait. That holds for whom the host knows, and for the first press of somebody whom it
+// has told nothing yet. What waits of one user is bounded.
 func TestAPersonsPressIsNotLostForStrangers(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,6 +1,5 @@
-// Package chat is what channels to chat services have in common: how a message is brought to
-// the host, how a question is a card with buttons that is shown once, how somebody is paired,
-// how the work on a message is one message that is edited, and how a text is cut.
+// Package chat is what channels to chat services have in common. It brings messages to the host, shows a question once as a card with
+// buttons, and pairs people. It tells of the work on a message in one message that is edited, and cuts texts.
 //
 // It promises that none of it differs between services. It knows none of them: what a service
 // is told, and how, is its plugin's own.

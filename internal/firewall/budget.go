@@ -76,8 +76,8 @@ func (r *Reservation) Settle(shown int) {
 	r.budget.left += r.Chars - min(max(shown, 0), r.Chars)
 }
 
-// Suggest is the mode that what is left of a total still allows: raw above half
-// of it, a table above a fifth, a summary from a twentieth, then the handle alone.
+// Suggest is the mode that what is left of a total still allows. It is raw above half of the total,
+// a table above a fifth, a summary from a twentieth, and then the handle alone.
 func Suggest(want nacre.Mode, left, total int) nacre.Mode {
 	allowed := nacre.ModeHandleOnly
 	switch share := float64(max(left, 0)) / float64(max(total, 1)); {

@@ -302,8 +302,8 @@ func (k *column) number(v float64, spelled []byte) {
 // exact are the powers of ten that a float64 holds exactly.
 var exact = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// short reads a number without an exponent that takes no more bytes than exact has
-// powers, so that it is exact in a float64, and says where it ends: at, of any other.
+// short reads a number without an exponent, and says where it ends. The number takes no more bytes
+// than exact has powers, so that it is exact in a float64. Of any other number, the end is at.
 func short(data []byte, start int) (v float64, end int) {
 	at, whole, decimals := start, int64(0), 0
 	if data[at] == '-' {

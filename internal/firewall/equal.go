@@ -15,13 +15,12 @@ type condition struct {
 	canonical []byte
 }
 
-// Matcher reports of a row whether it has these fields with these values, each
-// time that it has them. Values are equal as JSON: 1, 1.0 and 1e0 are; 1, true
-// and "1" are three different ones; members of objects have no order; strings
-// are equal by their characters, however escaped. A value beyond the limits of
-// package wire, such as 1e1000, equals only one that is spelled as it is. A field
-// that is missing does not equal null. An error is ErrNotJSON. The function is
-// for one goroutine.
+// Matcher reports of a row whether it has these fields with these values, each time that it has
+// them. Values are equal as JSON: 1, 1.0 and 1e0 are, and 1, true and "1" are three different ones.
+// Members of objects have no order, and strings are equal by their characters, however escaped. A
+// value beyond the limits of package wire, such as 1e1000, equals only one that is spelled as it
+// is. A field that is missing does not equal null. An error is ErrNotJSON. The function is for one
+// goroutine.
 func (r *Result) Matcher(equal map[string]json.RawMessage) (func(i int) bool, error) {
 	conditions := make([]condition, 0, len(equal))
 	for field, value := range equal {

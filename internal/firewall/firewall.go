@@ -1,10 +1,8 @@
-// Package firewall promises that what a brain sees of a result fits a budget:
-// a result within it is passed on as it is, a larger one becomes a frame that
-// says what there was, shows the first of it, and counts what it left out
-// (K-14, D-10). What a grant's constraints hide is taken out before anything
-// is shown or counted. Equal results give equal frames, and a session's
-// [Budget] bounds them all together (K-16). Time and memory are linear in the
-// result, which is read once.
+// Package firewall promises that what a brain sees of a result fits a budget (K-14, D-10). A result
+// within it is passed on as it is. A larger one becomes a frame that says what there was, shows the
+// first of it, and counts what it left out. What a grant's constraints hide is taken out before
+// anything is shown or counted. Equal results give equal frames, and a session's [Budget] bounds
+// them all together (K-16). Time and memory are linear in the result, which is read once.
 //
 // It does not find secrets: the redactor it is handed does, and sees whatever
 // is shown, and only that. It does not keep results.

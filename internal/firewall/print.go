@@ -14,8 +14,8 @@ const (
 	textLimit, nameLimit = 300, 64
 	// leastText is where a row is no longer made smaller.
 	leastText = 16
-	// edge is how much of a text beyond what is shown is looked at, so that a
-	// secret at the edge is not cut into something that no longer looks like one.
+	// edge is how much of a text beyond what is shown is looked at. So a secret at the edge is not
+	// cut into something that no longer looks like one.
 	edge = 1024
 
 	nestedLeft = `"[nested data left out]"`

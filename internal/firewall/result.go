@@ -196,9 +196,8 @@ func (r *Result) scanRows(c *cursor, g *collector, granted, depth int) {
 	r.objects = r.objects && len(r.rows) > 0
 }
 
-// envelope finds the rows of an object that wraps them: it has one array, that
-// array holds objects only and at least one, and every other member is a plain
-// value.
+// envelope finds the rows of an object that wraps them. Such an object has one array, which holds
+// at least one object and nothing else, and every other member is a plain value.
 func envelope(raw []byte) (name []byte, rows span, ok bool) {
 	c := cursor{data: raw}
 	c.peek()

@@ -9,8 +9,8 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// Part says which part of a text is asked for: from so many characters or lines on, at
-// most Limit of them; a negative limit means as many as there is room for.
+// Part says which part of a text is asked for: from so many characters or lines on, at most Limit
+// of them. A negative limit means as many as there is room for.
 type Part struct {
 	From, Limit int
 	Lines       bool

@@ -348,8 +348,8 @@ func TestFailuresAreSeenInTime(t *testing.T) {
 	}
 }
 
-// over a network that is slow, that is cut, and on which a server's side of
-// each connection ends, a node goes on with what it has, and each message is there once.
+// the network is slow or cut, or a server's side of each connection ends. A node goes
+// on with what it has, and each message is there once.
 func TestNetworksThatFail(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)

@@ -22,10 +22,10 @@ func written(t *testing.T, pool *pgxpool.Pool) int {
 	return number(t, pool, `SELECT (pg_current_wal_lsn() - '0/0')::bigint`)
 }
 
-// X-08: what messages cost on a database that flushes each commit, by number of nodes: how many
-// a second are taken, begun and dealt with, how long one waits to be begun, and what is written
-// for it; and how long it takes to take over what waits, by how much it is. `make bench-cluster` prints
-// the tables of docs/scale.md; here all of it is done at a small size.
+// X-08: what messages cost on a database that flushes each commit, by number of nodes. Measured are how
+// many a second are taken, begun and dealt with, how long one waits to be begun, and what is written
+// for it. How long it takes to take over what waits is measured by how much it is. `make bench-cluster`
+// prints the tables of docs/scale.md; here all of it is done at a small size.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	each := testpeer.Size(20, 500)

@@ -1,13 +1,11 @@
-// Package inbox keeps each message that a nacre serve has taken, from before its
-// channel is told so until it was dealt with, so that a process that dies with one
-// loses none (D-33, M-52).
+// Package inbox keeps each message that a nacre serve has taken, so that a process that dies with one
+// loses none (D-33, M-52). It is kept from before its channel is told so until it was dealt with.
 //
-// It promises that what [Box.Keep] took outlasts the process and a power cut; that
-// a message is one process's at a time: who finds a dead one's takes it by one
-// rename; and that a message is begun twice at most, the second time by whoever
-// carries on what was interrupted. A message that its channel brings again is refused,
-// also after it was dealt with and over restarts (M-48). It does not know what a message says, starts
-// nothing, and does not decide who is dead.
+// It promises that what [Box.Keep] took outlasts the process and a power cut. A message is one
+// process's at a time: who finds a dead one's takes it by one rename. A message is begun twice at
+// most, the second time by whoever carries on what was interrupted. A message that its channel brings
+// again is refused, also after it was dealt with and over restarts (M-48). It does not know what a
+// message says, starts nothing, and does not decide who is dead.
 package inbox
 
 import (

@@ -62,8 +62,8 @@ func takeOver(t *testing.T, b *inbox.Box) []inbox.Message {
 	return taken
 }
 
-// M-52: what a process that died had taken is the next one's, in the order in which
-// it came, with how often it was begun; what was dealt with is nobody's.
+// M-52: what a process that died had taken is the next one's, in the order in which it came, with
+// how often it was begun. What was dealt with is nobody's.
 func TestTheNextProcessTakesOver(t *testing.T) {
 	root := t.TempDir()
 	one := open(t, root, "one")

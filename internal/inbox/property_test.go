@@ -27,8 +27,8 @@ type storm struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	nodes  map[string]*stormNode
-	// begun are the counts with which work on each message began, taken those whose channel was
-	// told so, and given those of which it was told that nobody begins with them again.
+	// begun are the counts with which work on each message began, and taken those whose channel was
+	// told so. given are those of which it was told that nobody begins with them again.
 	begun map[string][]int
 	taken map[string]bool
 	given map[string]int
@@ -250,10 +250,10 @@ func (s *storm) replaces(name string, n *stormNode) {
 }
 
 // nodes are killed, cut off, slowed down and not answered at random, and the database ends
-// all connections, while messages come in. Each one that was taken is begun once, or begun
-// again after an interruption, or told to be given up; none is left, and none begins twice
-// with the same count. Those of a conversation begin in the order in which they were taken,
-// and there are never more at once than the group may have.
+// all connections, while messages come in. Each one that was taken is begun once, or begun again
+// after an interruption, or told to be given up. None is left, and none begins twice with the same
+// count. Those of a conversation begin in the order in which they were taken, and there are never
+// more at once than the group may have.
 func TestNothingIsLostInAStorm(t *testing.T) {
 	t.Parallel()
 	messages, faults := testpeer.Size(120, 1500), testpeer.Size(6, 120)

@@ -47,10 +47,10 @@ func Migrations() []string {
 		`CREATE INDEX nacre_message_node ON nacre_message (node, epoch)`}, turnTables()...)
 }
 
-// shared keeps messages in the database of several nodes. A message belongs to a node
-// in one epoch of its lease; each write holds the lease's row while it writes, so that it
-// comes whole before the node is declared over, or changes nothing: not only once another
-// node has taken the message over (X-02).
+// shared keeps messages in the database of several nodes. A message belongs to a node in one epoch
+// of its lease, and each write holds the lease's row while it writes. So a write comes whole before
+// the node is declared over, or changes nothing, even where no other node has taken the message
+// over yet (X-02).
 type shared struct {
 	store *database.Store
 	pool  *pgxpool.Pool

@@ -31,9 +31,9 @@ func joined(t *testing.T, address, name string) *inbox.Box {
 	return b
 }
 
-// X-01, M-52: the box of several nodes keeps what the box of one machine promises: what
-// a node left is the next one's, in its order, with how often it was begun; work
-// begins twice at most; a group has its limit; a name is one process's.
+// X-01, M-52: the box of several nodes keeps what the box of one machine promises. What a node left
+// is the next one's, in its order, with how often it was begun, and work begins twice at most. A
+// group has its limit, and a name is one process's.
 func TestNodesShareABox(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)

@@ -28,10 +28,10 @@ type Turn struct {
 	Conversation string
 }
 
-// Turns say which node begins with what, and when: so many agents of a group at once
-// over all nodes, one of a conversation, the messages of a conversation in the order in
-// which they were taken, and who has waited longest first. A turn is a node's in one epoch of
-// its lease, and is over with it. Nil Turns, of a box that no nodes share, give every turn. Safe for
+// Turns say which node begins with what, and when. A group has so many agents at once over
+// all nodes, and a conversation has one. The messages of a conversation begin in the order in which
+// they were taken, and who has waited longest is first. A turn is a node's in one epoch of its
+// lease, and is over with it. Nil Turns, of a box that no nodes share, give every turn. Safe for
 // concurrent use.
 type Turns struct {
 	store *database.Store

@@ -69,8 +69,9 @@ func TestAConversationHasOneOrderOverNodes(t *testing.T) {
 	one.take(true, of("ada", 4))
 }
 
-// a group has so many agents at once over all nodes, and who has waited longest is next:
-// a tick of a schedule, which is in no box, as well as a message. Another group does not notice.
+// a group has so many agents at once over all nodes, and who has waited longest is next. That
+// holds for a tick of a schedule, which is in no box, as for a message. Another group does not
+// notice.
 func TestAGroupHasOneLimitOverNodes(t *testing.T) {
 	t.Parallel()
 	one, two := askers(t, 2)
@@ -88,8 +89,8 @@ func TestAGroupHasOneLimitOverNodes(t *testing.T) {
 	one.take(true, message(3))
 }
 
-// the turns of a node that is over are over with it, and what it had taken comes
-// first where it is carried on; the node itself is given none.
+// the turns of a node that is over are over with it, and the node itself is given none.
+// What it had taken comes first where it is carried on.
 func TestTurnsEndWithTheirNode(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)
@@ -156,8 +157,8 @@ func TestOneMachineAsksNobody(t *testing.T) {
 	}
 }
 
-// a post is one node's at a time, as for a channel that may run once: another gets it when
-// its node gives it back, leaves or is over, and who was over gets none.
+// a post is one node's at a time, as for a channel that may run once. Another gets it when
+// its node gives it back, leaves or is over, and a node that is over gets none.
 func TestAPostIsOneNodes(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)

@@ -109,9 +109,9 @@ func briefEntry(e Entry, now time.Time, provenance bool) BriefEntry {
 	return b
 }
 
-// singleLine leaves nothing with which an entry could start a line, heading or
-// quotation of its own, or say what a person who reads it does not see: every kind of
-// line end, control, bidi sign and invisible character is a space.
+// singleLine leaves nothing with which an entry could start a line, heading or quotation of its
+// own, or say what its reader does not see. Every kind of line end, control, bidi sign and
+// invisible character becomes a space.
 func singleLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector) && !joins(r) {

@@ -132,8 +132,8 @@ func (s base) erase(ctx context.Context, tx database.Session, ids, restored []st
 	return s.remove(ctx, tx, len(ids), string(gone))
 }
 
-// rebuiltFor is for how many entries that stay the full-text index is as soon built
-// anew as it is rid of one that goes, which looks for each of its words.
+// rebuiltFor is a number of entries that stay. For so many, the full-text index is as soon built
+// anew as it is rid of one that goes, since each word of that is looked for.
 const rebuiltFor = 200
 
 // remove deletes n rows, and their words from the full-text index of a file.

@@ -296,8 +296,8 @@ func TestForgetNamesWhoWasShown(t *testing.T) {
 	}
 }
 
-// P-11, M-57: where most of a file goes, its index of words is built anew: no byte of what went is
-// left, what stays is found by its words, and what goes later goes from the index as well.
+// P-11, M-57: where most of a file goes, its index of words is built anew. No byte of what went is
+// left, and what stays is found by its words. What goes later goes from the index as well.
 func TestForgetMostOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.sqlite")
 	s := open(t, path, options(newClock()))

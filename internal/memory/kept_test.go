@@ -65,9 +65,9 @@ func answers(t *testing.T, s *memory.Store) (all string) {
 	return all
 }
 
-// P-09, F-91: what the first search of a process ranks by is kept in the file, and a process that
-// takes it from there finds the same as one that builds it, also after changes since, and
-// where it is damaged, of another version or of other entries.
+// P-09, F-91: what the first search of a process ranks by is kept in the file. A process that takes
+// it from there finds the same as one that builds it. So it does after changes since, and where
+// what is kept is damaged, of another version or of other entries.
 func TestTheIndexThatIsKeptFindsTheSame(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.sqlite")
 	c := newClock()
@@ -110,8 +110,8 @@ func TestTheIndexThatIsKeptFindsTheSame(t *testing.T) {
 	}
 }
 
-// P-09, M-57: the index that is kept goes with the first entry that is deleted, for it holds
-// its words, and a process that has it in memory does not bring it back.
+// P-09, M-57: the index that is kept holds the words of entries, so it goes with the first entry
+// that is deleted. A process that has it in memory does not bring it back.
 func TestTheKeptIndexKeepsNothingThatIsErased(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.sqlite")
 	c := newClock()

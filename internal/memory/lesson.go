@@ -84,9 +84,9 @@ func LearnFailures(ctx context.Context, s *Store, w Writer, failures []Lesson) (
 const open = `NOT EXISTS (SELECT 1 FROM memory_edges g JOIN memory_lessons x ON x.id = g.from_id AND x.kind = 'fix'
 	JOIN memory_entries y ON y.id = x.id AND y.trust = 'trusted' AND y.superseded_by IS NULL WHERE g.to_id = l.id AND g.kind = 'prevents' AND g.verified = 1)`
 
-// LearnFix keeps what was seen to fix open failures of tasks like its own, for one of some
-// causes that hold now, and draws the edge from it to each of them. Where there is no such
-// failure nothing is kept, and the id is empty.
+// LearnFix keeps what was seen to fix open failures of tasks like its own, for one of some causes that hold now.
+// It draws the edge from that to each of the failures. Where there is no such failure nothing is kept, and the
+// id is empty.
 func LearnFix(ctx context.Context, s *Store, w Writer, fix Lesson, holds []string) (id string, prevents []string, err error) {
 	fix.Task, fix.Cause, fix.Source = taskWords(s, fix.Task), "", s.machine.named(nacre.SessionID(fix.Source))
 	err = s.at.Write(ctx, func(tx database.Session) error {

@@ -105,10 +105,10 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 // oneAtATime is the advisory lock of whoever writes to memories in a store.
 const oneAtATime = 0x6e636d65
 
-// OpenOn opens a group's memory in the store that the machines of an installation share, and does
-// what [Open] does. What a node writes to it comes before the end of its lease, or is refused.
-// Sessions are those of the machine with the given id, of at least [machineLength] letters: another
-// one's are told by the beginning of its id, a slash and theirs, and are named so, too.
+// OpenOn opens a group's memory in the store that the machines of an installation share, and does what
+// [Open] does. What a node writes to it comes before the end of its lease, or is refused. Sessions
+// are those of the machine with the given id, of at least [machineLength] letters. Another one's are told
+// by the beginning of its id, a slash and their names, and are named so, too.
 func OpenOn(ctx context.Context, store *database.Store, id string, o Options) (*Store, error) {
 	if err := o.check(); err != nil {
 		return nil, err

@@ -222,8 +222,8 @@ func (w *world) holds(t *rapid.T) {
 	}
 }
 
-// D-41, D-43, D-44, M-57: whatever sessions and the operator do, in whichever order, only what the operator
-// vouches for is trusted and in the brief, no session changes it, and what is forgotten is gone with its edges.
+// D-41, D-43, D-44, M-57: sessions and the operator do what they may, in any order. Only what the operator
+// vouches for is trusted and in the brief, and no session changes it. What is forgotten is gone with its edges.
 func TestNothingIsLaundered(t *testing.T) {
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -70,8 +70,8 @@ func poolOf(t testing.TB, path string) *pgxpool.Pool {
 	return pool
 }
 
-// inDataFolder tells which of the words are in the bytes of the files of a store's tables, and of what
-// the server knows of them, after all of it is on its disk.
+// inDataFolder tells which of the words are in the bytes of a store's tables, and of what the server knows of
+// them. All of it is brought to the server's disk before.
 func inDataFolder(t testing.TB, path string, words ...string) (found []string) {
 	t.Helper()
 	if _, err := poolOf(t, path).Exec(t.Context(), `CHECKPOINT`); err != nil {
@@ -252,8 +252,8 @@ func overWritesNothing(t *testing.T) {
 	}
 }
 
-// X-01: what a machine had in a file is moved into the store with all that an erasure follows, once,
-// and what was erased in the store meanwhile does not come back.
+// X-01: what a machine had in a file is moved into the store once, with all that an erasure follows. What was
+// erased in the store meanwhile does not come back.
 func whatAMachineHasIsBrought(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.sqlite")
 	c := newClock()

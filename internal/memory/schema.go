@@ -47,11 +47,11 @@ CREATE INDEX idx_memory_superseded ON memory_entries(superseded_by);
 CREATE INDEX idx_memory_created ON memory_entries(created_at);
 `
 
-// trustSchema adds what the seed leaves open: who vouches for an entry
-// (trust), what its writer had read (label), expiry, edges, the limits a
-// session has used up, and word stems. The update trigger is narrowed to the text:
-// marking an entry superseded must not touch the index. The rowid gets an
-// explicit name, since VACUUM may renumber an implicit one under the index.
+// trustSchema adds what the seed leaves open: who vouches for an entry (trust), what its writer had
+// read (label), and when it expires. It adds edges, too, the limits a session has used up, and word
+// stems. The update trigger is narrowed to the text: marking an entry superseded must not touch the
+// index. The rowid gets an explicit name, since VACUUM may renumber an implicit one under the
+// index.
 const trustSchema = `
 DROP TRIGGER memory_fts_insert;
 DROP TRIGGER memory_fts_delete;
@@ -111,11 +111,10 @@ CREATE TABLE memory_used (
 );
 `
 
-// trailSchema adds which entries changed, so that every process that holds an
-// index of them in memory can follow; from what entries derive, which outlives
-// the entries themselves (M-57); embeddings; and what is left to be scrubbed
-// from the file after an erasure. Words of deleted entries leave the full-text
-// index at once.
+// trailSchema adds which entries changed, so that every process that holds an index of them in
+// memory can follow. It adds from what entries derive, which outlives the entries themselves
+// (M-57), embeddings, and what is left to be scrubbed from the file after an erasure. Words of
+// deleted entries leave the full-text index at once.
 const trailSchema = `
 CREATE TABLE memory_changes (
     change      INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -193,9 +192,9 @@ UPDATE memory_entries SET label = 'untrusted' WHERE trust = 'untrusted' AND labe
 CREATE INDEX idx_memory_review ON memory_entries(group_name, created_at, seq) WHERE trust = 'untrusted' AND label = 'trusted' AND superseded_by IS NULL;
 `
 
-// lessonSchema adds what the host itself learned from tasks, beside their entries: which of
-// them are failures and which are fixes, of which task in which project; and which edges
-// the host drew after it had seen the fix hold (M-53). An agent's edge is none of those.
+// lessonSchema adds what the host itself learned from tasks, beside their entries (M-53). It tells
+// which of them are failures and which are fixes, of which task in which project. It tells, too,
+// which edges the host drew after it had seen the fix hold. An agent's edge is none of those.
 const lessonSchema = `
 ALTER TABLE memory_edges ADD COLUMN verified INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE memory_lessons (

@@ -247,7 +247,7 @@ func words(text string) []string {
 	return distinct
 }
 
-// byWords is where entries are found by their words, with what the words are asked by and
+// byWords is where entries are found by their words. With it come what the words are asked by, and
 // how well an entry has them: less is better, and all are below zero.
 func (s base) byWords() (from, found, rank string) {
 	if s.file != nil {

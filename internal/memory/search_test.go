@@ -357,7 +357,7 @@ func BenchmarkStore(b *testing.B) {
 }
 
 // D-42: where there are too many entries to be ranked in memory, the database finds them by its own
-// index: by stems, in any case, with tags, and whatever signs stand between the words.
+// index. It goes by stems and tags, in any case, and whatever signs stand between the words.
 func TestTheDatabaseFindsWordsByItself(t *testing.T) {
 	s := fresh(t, newClock())
 	add(t, s, operator, "fact", "The user-agent of build.example.com is Tabby", "http-headers")

@@ -20,9 +20,9 @@ func holdWords() map[string]string {
 	return map[string]string{"memory_entries": "created_at", "memory_vectors": "model", "memory_lessons": "cause", "memory_index": "group_name"}
 }
 
-// writeAnew has the server write the tables anew that held words of what was erased: what a
-// DELETE leaves in them stays there until somebody needs the room, and VACUUM leaves it, too,
-// while anybody has an older view. Whoever reads one of them now is waited for.
+// writeAnew has the server write the tables anew that held words of what was erased. What a DELETE
+// leaves in them stays there until somebody needs the room, and VACUUM leaves it, too, while
+// anybody has an older view. Whoever reads one of them now is waited for.
 func (s base) writeAnew(ctx context.Context, _ time.Duration) (done bool, err error) {
 	err = s.at.Write(ctx, func(tx database.Session) error {
 		if _, err := tx.ExecContext(ctx, `SET LOCAL lock_timeout = '`+lockPause+`'; SET LOCAL statement_timeout = 0`); err != nil {

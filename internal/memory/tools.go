@@ -15,8 +15,8 @@ import (
 const Plugin = "memory"
 
 const (
-	// shownWhole is up to how many characters a result keeps the seed's form: a search
-	// with the limit that it has by itself, and a whole brief, of the longest entries.
+	// shownWhole is up to how many characters a result keeps the seed's form. A search with its
+	// default limit and a whole brief fit, even with the longest entries.
 	shownWhole = 256 << 10
 	// changesPerMinute are those that a principal may make of one kind, in all of its
 	// sessions: so many that each session's own limit is what stops it (D-41, K-35).

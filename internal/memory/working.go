@@ -12,9 +12,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/database"
 )
 
-// Working is the memory of a sub-agent for its own work (M-56): what it stores is marked
-// with ID and is found for TTL, by itself and by whoever asks for ID, and by no other
-// session. Its zero value is none: what is stored is the group's.
+// Working is the memory of a sub-agent for its own work (M-56). What it stores is marked with ID
+// and is found for TTL, by itself and by whoever asks for ID, and by no other session. Its zero
+// value is none: what is stored is the group's.
 type Working struct {
 	// ID is of at most 40 characters; the host makes it.
 	ID  string

@@ -19,8 +19,8 @@ func found(t *testing.T, s *memory.Store, text string, own bool) string {
 	return contents(hits)
 }
 
-// M-56: what a sub-agent stores is its own for a time: it finds that beside its group's, and so
-// does whoever works with the same memory or asks for it by its tag, and no other session.
+// M-56: what a sub-agent stores is its own for a time, and it finds that beside its group's. So
+// does whoever works with the same memory or asks for it by its tag, and no other session does.
 func TestAWorkingMemoryIsFoundByWhoWorksWithIt(t *testing.T) {
 	c := newClock()
 	path := filepath.Join(t.TempDir(), "main.sqlite")

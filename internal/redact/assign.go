@@ -28,8 +28,8 @@ const (
 	session
 )
 
-// wary is set in a kind where a word before the name says that what follows is
-// no secret, "the" or "invalid": then only what looks like one is taken for it.
+// wary is set in a kind where a word before the name, such as "the" or "invalid", says that what
+// follows is no secret. Then only what looks like a secret is taken for one.
 const wary kind = 1 << 7
 
 // names are the keywords before a value, by how the value is judged.
@@ -227,8 +227,8 @@ func isWrapper(v string) bool {
 	return false
 }
 
-// stands reports whether a name and a value with only a space between them are
-// a name and its value: an option of a command, .netrc, or a key in capitals.
+// stands reports whether two words with only a space between them are a name and its value. They
+// are in an option of a command, in .netrc, and where a key is in capitals.
 func (a *assignment) stands(at int) bool {
 	m := mixOf(a.text[at:a.run(alnum, at)])
 	if a.kind == key && (m.digit || !m.lower && m.upper) {
@@ -298,9 +298,9 @@ func isTail(rest string) bool {
 	return n == 0 || oneOf(tails, string(plain[:n]))
 }
 
-// The words before a keyword that make it a name of something else. Those of
-// passing name what must go through, as a page token continues a listing, where
-// they are a part of the name; the others are said of what is shown.
+// The words before a keyword that make it a name of something else. Those of passing name what must
+// go through where they are a part of the name, as a page token continues a listing. The others are
+// said of what is shown.
 var (
 	passing = []string{"page", "next", "continuation", "cursor", "sync", "correlation", "idempotency", "public"}
 	excuses = []string{"max", "num", "total", "min", "count", "invalid", "valid", "no", "the", "of", "reset", "change", "forgot", "forgotten"}

@@ -11,9 +11,9 @@ const (
 	minBlockLine = 8
 )
 
-// Joined reports whether a secret of a JSON document may be known only by what
-// stands in other elements of it: lines of a private key, rows below the names
-// of their columns. Such a document is redacted before it is cut into rows.
+// Joined reports whether a secret of a JSON document may be known only by what stands in other
+// elements of it. Examples are the lines of a private key, and rows below the names of their
+// columns. Such a document is redacted before it is cut into rows.
 func Joined(raw []byte) bool {
 	text := view(raw)
 	return strings.Contains(text, "PRIVATE") && strings.Contains(text, "-----BEGIN") || strings.Contains(text, "[[") || strings.Contains(text, "],")

@@ -140,8 +140,8 @@ func looksRandom(v string) bool {
 	}
 }
 
-// turns is how often a value goes from letters of one case, digits or other bytes to another,
-// but for a capital that begins a word, as in the names of programs.
+// turns is how often a value goes from letters of one case, digits or other bytes to another. A
+// capital that begins a word does not count, as in the names of programs.
 func turns(v string) (n int) {
 	for i := 1; i < len(v); i++ {
 		if kinds[v[i-1]] != kinds[v[i]] && (kinds[v[i-1]] != anUpper || kinds[v[i]] != aLower) {

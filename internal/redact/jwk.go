@@ -60,8 +60,8 @@ func (r *reading) privatePart(i, to int) (span, bool) {
 	return span{}, false
 }
 
-// part is how a member is judged that has the name of a private part of a JSON
-// Web Key: known by its length, or by the type that the document names.
+// part is how a member is judged that has the name of a private part of a JSON Web Key. Such a part
+// is known by its length, or by the type that the document names.
 func (w *walker) part(means naming) naming {
 	end := strings.IndexByte(w.text[w.at+1:min(len(w.text), w.at+maxWebKey)], '"')
 	if !w.jwk && !slices.Contains(partSizes[:], end) || means != (naming{}) {

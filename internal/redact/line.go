@@ -6,9 +6,9 @@ import "strings"
 // elsewhere, in bytes.
 const maxLoneValue = 512
 
-// wholeLine is where an unquoted value ends that was cut at stop, though its
-// assignment stands in a line of its own: what ends a value in a URL, a form or a
-// list is a part of it there. It is stop where the line holds more than this.
+// wholeLine is where an unquoted value ends that was cut at stop, though its assignment stands in a
+// line of its own. What ends a value in a URL, a form or a list is a part of it there. It is stop
+// where the line holds more than this.
 func (a *assignment) wholeLine(from, stop int) int {
 	if strings.IndexByte("&;,<>|]}\"'`\\", a.byteAt(stop)) < 0 || !a.standsAlone() || a.isGeneric(from, stop) {
 		return stop
@@ -44,9 +44,9 @@ func (a *assignment) standsAlone() bool {
 	return strings.IndexByte("=,;({[&|?<>!\"'`\\/%", a.text[start-1]) < 0
 }
 
-// endsField reports whether the byte at i ends a value in any line: an escape, a
-// tag, a bracket or quote that closes what the name stands in, or a separator
-// with another field behind it.
+// endsField reports whether the byte at i ends a value in any line. An escape, a tag, and a bracket
+// or quote that closes what the name stands in do. So does a separator with another field behind
+// it.
 func (a *assignment) endsField(i, far int, variable bool) bool {
 	switch a.text[i] {
 	case '\\':

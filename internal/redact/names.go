@@ -71,8 +71,8 @@ func (*Engine) Harmless(name, value []byte) bool {
 	return len(said) < minCard && (said[0] == '-' || isDigit(said[0]))
 }
 
-// naming is what a key says of a value that starts with first: what stands in an
-// object or a list under a secret name is judged as if it stood there itself.
+// naming is what a key says of a value that starts with first. What stands in an object or a list
+// under a secret name is judged as if it stood there itself.
 func (k *knownKey) naming(around naming, first byte) naming {
 	within := around.mode == namedAround
 	switch {

@@ -44,8 +44,8 @@ func (r *reading) nextFigures(i int) (span, bool) {
 	return span{}, false
 }
 
-// noNumber reports whether the digits from i on are too few for any number that is
-// looked for, or go on with a name, and where they end: most of a log's are.
+// noNumber reports whether the digits from i on are too few for any number that is looked for, or
+// go on with a name. Most of a log's are. It says where they end, too.
 func (r *reading) noNumber(i int) (stop int, none bool) {
 	for stop = i + 1; stop < len(r.text) && isDigit(r.text[stop]); stop++ {
 	}

@@ -212,9 +212,9 @@ func (e *Engine) string(s string, name Namer) (string, bool) {
 // find returns the secrets of s, in order, without overlaps.
 func (e *Engine) find(s string) []span { return e.findIn(&dig{engine: e}, s) }
 
-// findOpen also returns where something begins that may be a secret together
-// with what follows s: len(s) where there is no such place; and the tables of s,
-// of which the first may have begun before it.
+// findOpen also returns where something begins that may be a secret together with what follows s,
+// or len(s) where there is no such place. The tables of s come last, of which the first may have
+// begun before it.
 func (e *Engine) findOpen(s string, begun *table) (found []span, open int, tables []tabled) {
 	d := dig{engine: e, begun: begun}
 	return e.findIn(&d, s), d.open, d.tables

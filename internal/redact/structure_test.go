@@ -156,8 +156,8 @@ func TestATableInAStreamIsHiddenToItsEnd(t *testing.T) {
 	}
 }
 
-// F-51: what stands below a secret name is hidden in a text, too: JSON that is
-// not read as such, YAML, and the members of a key on lines of their own.
+// F-51: what stands below a secret name is hidden in a text, too. That holds for JSON that is not
+// read as such, for YAML, and for the members of a key on lines of their own.
 func TestSecretsInTheStructuresOfATextAreHidden(t *testing.T) {
 	e := redact.New()
 	coordinate := "qZ8vR3nT6kW1xB9mL4cD7hJ2qZ8vR3nT6kW1xB9mL4c" // as long as one of P-256

@@ -180,9 +180,9 @@ func (w *Writer) uncut(found []span, end int) int {
 	return end
 }
 
-// goesOn reports whether a line may hold a part of something that the next
-// holds the rest of: a literal that is joined, a line that is continued, the
-// name of a value, a block of base64.
+// goesOn reports whether a line may hold a part of something that the next holds the rest of. That
+// may be a literal that is joined, a line that is continued, the name of a value, or a block of
+// base64.
 func (e *Engine) goesOn(line string) bool {
 	line = strings.TrimRight(line, " \t\r\n")
 	if line == "" {

@@ -9,9 +9,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/calendar"
 )
 
-// ready tells that a schedule has something to claim: it is due, or a tick of it
-// waits, or the clock went back behind what was dealt with; and none of its ticks
-// is being dealt with.
+// ready tells that a schedule has something to claim: it is due, a tick of it waits, or the clock
+// went back behind what was dealt with. None of its ticks may be claimed or started.
 const ready = `(enabled AND (due <= ?1 OR handled > ?1) OR EXISTS (SELECT 1 FROM ticks WHERE schedule = id AND state = 'waiting'))
 	AND NOT EXISTS (SELECT 1 FROM ticks WHERE schedule = id AND state IN ('claimed', 'started'))`
 

@@ -20,9 +20,9 @@ import (
 // touches it.
 const unlocked = ".new"
 
-// locks tell which processes of one machine serve: each is alive as long as it holds
-// the lock on a file of its own in a folder: the kernel drops that when the process dies,
-// whatever the clocks say.
+// locks tell which processes of one machine serve. Each is alive as long as it holds the lock on a
+// file of its own in a folder. The kernel drops that when the process dies, whatever the clocks
+// say.
 type locks struct {
 	folder string
 	// path and file are this process's.
@@ -119,10 +119,10 @@ func (s *Store) refresh(ctx context.Context) error {
 // no state.
 type Ended func(Tick) (State, string)
 
-// Recover takes what dead processes held: what they had claimed is there for any
-// process to claim. What they had started is finished where its session ended before
-// they could say so, and else interrupted: it waits to be carried on once where its
-// schedule runs what it missed, and is over elsewhere. It gives all that was started.
+// Recover takes what dead processes held: what they had claimed is there for any process to claim.
+// What they had started is finished where its session ended before they could say so, and
+// interrupted otherwise. An interrupted tick waits to be carried on once where its schedule runs
+// what it missed, and is over elsewhere. It gives all that was started.
 func (s *Store) Recover(ctx context.Context, ended Ended) ([]Tick, error) {
 	holders, err := s.holders(ctx)
 	if err != nil {

@@ -14,9 +14,9 @@ func format() sqlitefile.Format {
 	}
 }
 
-// Moments are seconds since 1970. handled is up to where ticks were dealt with, due
-// the tick that follows, forgotten the latest whose row was removed: no tick up to
-// it can come again, even if the clock goes back.
+// Moments are seconds since 1970. handled is up to where ticks were dealt with, and due is the tick
+// that follows. forgotten is the latest whose row was removed: no tick up to it can come again,
+// even if the clock goes back.
 const firstSchema = `
 CREATE TABLE schedules (
     id          TEXT PRIMARY KEY,
@@ -78,8 +78,8 @@ BEGIN
 END;
 `
 
-// Migrations are those of a PostgreSQL: the same tables, in which moments are the same
-// numbers, and who serves: a process of a node, as long as the node's lease lasts.
+// Migrations are those of a PostgreSQL: the same tables, in which moments are the same numbers, and
+// one of who serves. That is a process of a node, as long as the node's lease lasts.
 func Migrations() []string {
 	return []string{`
 CREATE TABLE schedules (

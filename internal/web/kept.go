@@ -15,9 +15,9 @@ const (
 	rest = 10
 )
 
-// kept holds what takes long to read, each with the stamp of what it was read from: a page
-// shows what was read last, and the reading goes on beside it. At most one reading of the
-// same thing goes on at a time, and a reading is followed by a rest. The zero value is empty.
+// kept holds what takes long to read, each with the stamp of what it was read from. A page shows
+// what was read last, and the reading goes on beside it. At most one reading of the same thing goes
+// on at a time, and a reading is followed by a rest. The zero value is empty.
 type kept[T any] struct {
 	readings sync.WaitGroup
 

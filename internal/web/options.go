@@ -151,8 +151,8 @@ type Other struct {
 type Work interface {
 	// Live are those at work, the newest first: with an error, those that can be read.
 	Live() ([]nacre.SessionStatus, error)
-	// Over is a part of those that are over, the newest first: at most so many, from a place
-	// in the list on, and the place behind them; 0 at the end.
+	// Over is a part of those that are over, the newest first: at most so many, from a place in the list
+	// on. next is the place behind them, or 0 at the end.
 	Over(from, most int) (page []nacre.SessionStatus, next int, err error)
 	Session(id nacre.SessionID) (nacre.SessionStatus, error)
 	// Cost is what the latest work cost in millionths of a dollar, where it left a result.

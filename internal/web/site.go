@@ -1,9 +1,8 @@
-// Package web is the web page of nacre: a face that shows what waits for a person, what
-// sessions do and did and how the installation is, and that brings a person's press to the
-// desk. It promises that nothing is shown and nothing is
-// pressed without a cookie that a one-time code or a passkey was exchanged for, that a request is
-// served only where its Host is the page's own, and that what is shown is the whole card
-// whose digest the press carries (M-44, M-49).
+// Package web is the web page of nacre. It shows what waits for a person, what sessions do and did
+// and how the installation is, and it brings a person's press to the desk. It promises that nothing
+// is shown or pressed without a cookie that a one-time code or a passkey was exchanged for. A
+// request is served only where its Host is the page's own. What is shown is the whole card whose
+// digest the press carries (M-44, M-49).
 //
 // It decides nothing and keeps nothing: the desk of the session does.
 package web
@@ -145,9 +144,9 @@ func (s *Site) Handler() http.Handler {
 	})
 }
 
-// askedByAnother tells whether a page of another origin had a browser ask for this. Ports are
-// one site to a browser, as the names of one domain are: it sends the cookie along, and such a
-// page could not read what comes, but take all places of the stream. A link that a person
+// askedByAnother tells whether a page of another origin had a browser ask for this. Ports are one
+// site to a browser, as the names of one domain are, so it sends the cookie along. Such a page
+// could not read what comes, but it could take all places of the stream. A link that a person
 // follows is no such thing: it shows a page, and changes nothing.
 func askedByAnother(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {

@@ -141,7 +141,7 @@ func TestAPressCarriesWhatWasShown(t *testing.T) {
 }
 
 // M-42, M-47: what a person approves for longer on the page is what the page says of the button, as
-// the keys of a terminal have it; what is not offered for a question is approved by nobody.
+// the keys of a terminal have it. Nobody approves what is not offered for a question.
 func TestAPersonApprovesForLonger(t *testing.T) {
 	t.Parallel()
 	host := asked("x")
@@ -278,8 +278,8 @@ func TestABrowserIsToldToRunNothingElse(t *testing.T) {
 	}
 }
 
-// M-49: under a name of the operator's TLS the page answers forms of that name alone, with a
-// cookie that is sent over TLS alone; what is not a name is refused before anything is served.
+// M-49: under a name of the operator's TLS the page answers forms of that name alone, with a cookie
+// that is sent over TLS alone. What is not a name is refused before anything is served.
 func TestThePageHasTheNamesThatTheOperatorGivesIt(t *testing.T) {
 	t.Parallel()
 	options := (&office{}).options(time.Now)

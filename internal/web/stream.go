@@ -9,8 +9,8 @@ import (
 const (
 	// maxStreams is how many pages are told of changes at the same time.
 	maxStreams = 16
-	// lookEvery is how often a page's state is looked at, beatEvery how often a page is told
-	// that nothing has changed, and sendTime how long a browser may take for what it is sent.
+	// lookEvery is how often a page's state is looked at, and beatEvery how often a page is told
+	// that nothing has changed. sendTime is how long a browser may take for what it is sent.
 	lookEvery, beatEvery, sendTime = time.Second, 15 * time.Second, 10 * time.Second
 )
 
@@ -21,10 +21,10 @@ const (
 	watchSession, watchSessionsFrom                      = "session:", "sessions:"
 )
 
-// stream tells a page when what it shows is not so any more (M-49). The id of an event is
-// the name of the state that the page is to show, so a page that comes back names the state
-// that it has, and is told at once where that is another one: no change is lost between
-// them, and none is told twice.
+// stream tells a page when what it shows is not so any more (M-49). The id of an event is the name
+// of the state that the page is to show. So a page that comes back names the state that it has, and
+// is told at once where that is another one. No change is lost between them, and none is told
+// twice.
 func (s *Site) stream(w http.ResponseWriter, r *http.Request, _ string) {
 	state, ok := s.watched(r.FormValue("watch"))
 	if !ok {

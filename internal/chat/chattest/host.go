@@ -1,5 +1,5 @@
-// Package chattest is the host's end of a chat channel in tests: it takes messages and presses
-// as the test has it, and tells of cards and of how the work goes.
+// Package chattest is the host's end of a chat channel in tests. It takes messages and presses as the test
+// has it, and tells of cards and of how the work goes.
 package chattest
 
 import (

@@ -1,7 +1,7 @@
-// Package encoded promises to find what a text says in another spelling, and to tell what
-// and where that is: escapes of programming languages, URLs, HTML, terminals and mail,
-// characters that look like others, runs of base64 and hexadecimal, lists of bytes. It takes
-// time in proportion to the text, and memory for a window of it.
+// Package encoded promises to find what a text says in another spelling, and to tell what and where
+// that is. It reads escapes of programming languages, URLs, HTML, terminals and mail, and
+// characters that look like others. It reads runs of base64 and hexadecimal, and lists of bytes,
+// too. It takes time in proportion to the text, and memory for a window of it.
 package encoded
 
 // Span is a part of a text, in bytes.

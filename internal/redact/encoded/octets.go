@@ -22,8 +22,8 @@ func load(s string) uint64 {
 // first is the byte that the lowest bit of what was found stands in.
 func first(found uint64) int { return bits.TrailingZeros64(found) / 8 }
 
-// quoting has its lowest bit in the first of eight bytes that is a quote, a backslash, a
-// control character or not ASCII, or is 0: the usual trick of looking for zero bytes.
+// quoting has its lowest bit in the first of eight bytes that is a quote, a backslash, a control
+// character or not ASCII, or is 0. It uses the usual trick of looking for zero bytes.
 func quoting(v uint64) uint64 {
 	quote, slash := v^(ones*'"'), v^(ones*'\\')
 	return (v | (v - ones*' ') | (quote - ones) | (slash - ones)) & highs
