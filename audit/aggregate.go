@@ -9,11 +9,10 @@ import (
 	"github.com/nacre-dev/nacre/audit/internal/flood"
 )
 
-// Aggregator is a recorder that keeps floods short (D-16): of equal
-// rejections within a minute, the first 20 are recorded one by one and the
-// others as one record with their count, in detail.repeated, and the times of
-// the first and the last. Everything but rejections and blocked connections
-// passes through as it is. Equal means: all members but time, correlation and detail.
+// Aggregator is a recorder that keeps floods short (D-16). Of equal rejections within a minute, the
+// first 20 are recorded one by one. The others are one record with their count, in detail.repeated,
+// and the times of the first and the last. Everything but rejections and blocked connections passes
+// through as it is. Equal means: all members but time, correlation and detail.
 type Aggregator struct{ floods *flood.Recorder }
 
 // NewAggregator passes records on to next. Close it before next.

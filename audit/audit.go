@@ -1,13 +1,10 @@
-// Package audit promises that what happened can be checked by somebody who
-// does not trust the one who wrote it down: chains of records in plain files,
-// linked by SHA-256, authenticated by a MAC, with Ed25519-signed heads, an
-// index chain that knows every other chain, and signed receipts (K-20, K-21).
-// The format is written down in docs/audit-format.md; verify_audit.py checks
-// it independently.
+// Package audit promises that what happened can be checked by somebody who does not trust the one who wrote it down
+// (K-20, K-21). Chains of records in plain files are linked by SHA-256 and authenticated by a MAC, with heads that
+// Ed25519 signs. An index chain knows every other chain, and receipts are signed. The format is written down in
+// docs/audit-format.md; verify_audit.py checks it independently.
 //
-// It does not decide what is recorded, and it does not defend against someone
-// who has both the signing key and no head kept elsewhere: hold a receipt on
-// another machine for that.
+// It does not decide what is recorded. It does not defend against someone who has both the signing key and no head kept
+// elsewhere: hold a receipt on another machine for that.
 package audit
 
 import (

@@ -23,9 +23,9 @@ const (
 	MaxPage     = 100_000
 )
 
-// Catalog finds records by what they say. It is a file beside the chains that
-// can be made anew from them at any time, never evidence: what Find returns is
-// read from the chains themselves, and Verify does not know that it exists.
+// Catalog finds records by what they say. It is a file beside the chains that can be made anew from
+// them at any time, and never evidence. What Find returns is read from the chains themselves, and
+// Verify does not know that the catalog exists.
 type Catalog struct {
 	root, path string
 	db         *sql.DB
@@ -34,10 +34,10 @@ type Catalog struct {
 // CatalogPath is where the catalog of a root stands.
 func CatalogPath(root string) string { return filepath.Clean(root) + "-index.sqlite" }
 
-// OpenCatalog opens the catalog of all chains in root and brings it up to
-// date: it looks at the chains that are open, and at those of which the index
-// told since the last time. One that is missing, damaged, of another version or at odds with the
-// chains is made anew. It fails with ErrTampered where a chain cannot be read.
+// OpenCatalog opens the catalog of all chains in root and brings it up to date. It looks at the
+// chains that are open, and at those of which the index told since the last time. One that is
+// missing, damaged, of another version or at odds with the chains is made anew. It fails with
+// ErrTampered where a chain cannot be read.
 func OpenCatalog(ctx context.Context, root string) (*Catalog, error) {
 	info, err := os.Stat(root)
 	if err != nil {

@@ -174,8 +174,9 @@ func TestCatalogFollowsTheChains(t *testing.T) {
 	}
 }
 
-// M-49: a chain that is closed is not looked at again until the index tells of it: when it is
-// opened again, and when it is pruned, also by a removal that goes on while the catalog is opened.
+// M-49: a chain that is closed is not looked at again until the index tells of it. The index tells
+// when it is opened again and when it is pruned, also by a removal that goes on while the catalog
+// is opened.
 func TestCatalogLooksAtWhatTheIndexTellsOf(t *testing.T) {
 	root := searchable(t)
 	if err := openCatalog(t, root).Close(); err != nil {

@@ -101,11 +101,10 @@ type group struct {
 
 func newGroup() *group { return &group{done: make(chan struct{})} }
 
-// Open takes a chain's lock, and begins the chain or goes on with it: a torn
-// last line is moved to a file torn-SEQ beside the segments and told in a
-// record. It fails with ErrLocked while another process writes the chain, and
-// with ErrTampered where the chain does not reach its signed head. The chain
-// stands in the index before Open returns.
+// Open takes a chain's lock, and begins the chain or goes on with it. A torn last line is moved to
+// a file torn-SEQ beside the segments and told in a record. It fails with ErrLocked while another
+// process writes the chain, and with ErrTampered where the chain does not reach its signed head.
+// The chain stands in the index before Open returns.
 func Open(ctx context.Context, o Options) (*Chain, error) {
 	dir, err := o.check()
 	if err != nil {

@@ -156,7 +156,7 @@ func TestWhatIsDurableIsSoElsewhere(t *testing.T) {
 }
 
 // where it cannot be kept elsewhere, nothing is told to be durable and nothing more is
-// recorded; the next start brings what was missing there, and ends the chain in both.
+// recorded. The next start brings what was missing there, and ends the chain in both places.
 func TestWhatCannotBeKeptElsewhereEndsTheChain(t *testing.T) {
 	t.Parallel()
 	h, p := newHouse(t), newPlace()
@@ -191,8 +191,8 @@ func TestWhatCannotBeKeptElsewhereEndsTheChain(t *testing.T) {
 	}
 }
 
-// a copy that is put back from yesterday gets what it lacks, in parts, in the middle of a
-// chain; one that is ahead of the disk ends the chain.
+// a copy that is put back from yesterday gets what it lacks, in parts and in the middle of a
+// chain. One that is ahead of the disk ends the chain.
 func TestACopyOfBeforeGetsWhatItLacks(t *testing.T) {
 	t.Parallel()
 	h, p := newHouse(t), newPlace()

@@ -12,12 +12,10 @@ import (
 	"github.com/nacre-dev/nacre/audit/internal/rows"
 )
 
-// OpenSQLite opens a chain in a SQLite database instead of a folder, for
-// embedders who want one file: the same records, hashes, heads and index, and
-// the same guarantees of [Chain]. o.Root is not used. One process writes the
-// file at a time; another gets ErrLocked. [VerifySQLite] and [PruneSQLite] take
-// the database as it is, and [ExportSQLite] makes of it the folder that
-// verify_audit.py takes.
+// OpenSQLite opens a chain in a SQLite database instead of a folder, for embedders who want one
+// file. Records, hashes, heads, index and guarantees are those of [Chain]. o.Root is not used. One
+// process writes the file at a time; another gets ErrLocked. [VerifySQLite] and [PruneSQLite] take
+// the database as it is, and [ExportSQLite] makes of it the folder that verify_audit.py takes.
 func OpenSQLite(ctx context.Context, path string, o Options) (*Chain, error) {
 	o.Root = filepath.Dir(path)
 	if _, err := o.check(); err != nil {

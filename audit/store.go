@@ -65,9 +65,9 @@ func (s *segmented) open(segment int) error {
 	return nil
 }
 
-// moveAside keeps what a crash tore off in a file of its own, named by the record that comes next,
-// cuts it off the segment, and returns what is to be told of it. What is there was written before,
-// so it is synced before anything is built on it, where it was not signed.
+// moveAside keeps what a crash tore off in a file of its own, named by the record that comes next, and
+// cuts it off the segment. It returns what is to be told of it. What is there was written before, so
+// it is synced before anything is built on it, where it was not signed.
 func (s *segmented) moveAside(next uint64, rest []byte, signed bool) (*torn, error) {
 	path := filepath.Join(s.dir, naming.Torn(next))
 	if len(rest) == 0 {

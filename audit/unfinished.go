@@ -22,8 +22,8 @@ func pairs(k nacre.Kind) (begin nacre.Kind, begins bool) {
 	}
 }
 
-// pair matches beginnings and ends by the id in their details, which of a call is
-// the host's name of it, or else by their correlation, which an agent may choose twice.
+// pair matches beginnings and ends by the id in their details, which for a call is the host's name
+// of it. Without one it goes by their correlation, which an agent may choose twice.
 func (v *verification) pair(kind nacre.Kind, begins bool, e Entry) {
 	id := "correlation:" + string(e.Correlation)
 	for _, name := range []string{"call", "id"} {

@@ -13,11 +13,10 @@ import (
 // maxAnswers is how many addresses one session may answer.
 const maxAnswers = 16
 
-// An Answer is the right to answer whoever woke a session, which an operator gives
-// with the route that let them: the argument that stands for the recipient, of one
-// of these tools, counts as the operator's word where it is, byte for byte, one of
-// these addresses. It says nothing of other tools, other arguments, other values or
-// what is written. Its zero value gives no right.
+// An Answer is the right to answer whoever woke a session, which an operator gives with the route
+// that let them. The argument that stands for the recipient, of one of these tools, counts as the
+// operator's word where it is, byte for byte, one of these addresses. It says nothing of other
+// tools, other arguments, other values or what is written. Its zero value gives no right.
 type Answer struct {
 	// Recipients name, for each tool, the argument that stands for the recipient.
 	Recipients map[nacre.ToolName]string

@@ -8,8 +8,8 @@ import (
 	"github.com/nacre-dev/nacre/kernel"
 )
 
-// F-64: whoever woke a session may be answered by the tools that the route names, and
-// the right reaches no further: not to another value, tool, session or form of it.
+// F-64: whoever woke a session may be answered by the tools that the route names. The right reaches
+// no further: not to another value, tool, session or form of it.
 func TestAnswer(t *testing.T) {
 	const al = `{"to":"al"}`
 	mail := map[nacre.ToolName]string{"mail_send": "to"}

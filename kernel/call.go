@@ -419,10 +419,10 @@ func unauthorized(d nacre.Decision) error {
 	return &nacre.Refusal{Code: nacre.CodeUnauthorized, Stage: stageAuthorize, Reason: d.Code, Message: d.Message}
 }
 
-// authorizeOnce mints a grant for exactly this call, and verifies it. What comes
-// between a decision and its effect, such as minutes of waiting for a person,
-// cannot have changed who, what and with which arguments; and who was revoked
-// meanwhile gets nothing. The grant never leaves, so it is spent here.
+// authorizeOnce mints a grant for exactly this call, and verifies it. What comes between a decision
+// and its effect, such as minutes of waiting for a person, cannot have changed who, what and with
+// which arguments. Who was revoked meanwhile gets nothing. The grant never leaves, so it is spent
+// here.
 func (k *grants) authorizeOnce(ctx context.Context, r *run) error {
 	if err := wanted(ctx, r); err != nil {
 		return err

@@ -69,12 +69,11 @@ func newRules(engine policy.Engine, groups policy.Groups) (*rules, error) {
 // governed are the rules that hold now.
 type governed struct{ now atomic.Pointer[rules] }
 
-// ChangeRules puts a policy and groups in the place of those that hold, both at once
-// (K-33). Handles, rates, sessions and grants stay; a grant is held against the new
-// rules at its next use. A call that has begun goes on under the old ones, except
-// that one which has waited for a person is decided again, and refused where the new
-// rules deny it or ask. On an error, which says what is missing or malformed, nothing
-// has changed.
+// ChangeRules puts a policy and groups in the place of those that hold, both at once (K-33).
+// Handles, rates, sessions and grants stay; a grant is held against the new rules at its next use.
+// A call that has begun goes on under the old ones. One which has waited for a person is decided
+// again, and refused where the new rules deny it or ask. On an error, which says what is missing or
+// malformed, nothing has changed.
 func (k *Kernel) ChangeRules(engine policy.Engine, groups policy.Groups) error {
 	fresh, err := newRules(engine, groups)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/nacre-dev/nacre/policy"
 )
 
-// ExplainDenial says why a grant would be denied, and what would have to
-// change; every condition that fails, not the first: those that the kernel has
-// of its own, then those of the policy (K-08). It decides, counts and records nothing.
+// ExplainDenial says why a grant would be denied, and what would have to change. It tells every
+// condition that fails, not the first: those that the kernel has of its own, then those of the
+// policy (K-08). It decides, counts and records nothing.
 func (k *Kernel) ExplainDenial(q GrantRequest, p nacre.Principal, justification string) (nacre.Denial, error) {
 	explainer, ok := k.governed.now.Load().engine.(policy.Explainer)
 	if !ok {

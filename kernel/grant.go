@@ -129,13 +129,12 @@ func (k *grants) mint(ctx context.Context, r *run, q GrantRequest) (nacre.Token,
 	return t, nil
 }
 
-// Invoke spends a grant: it verifies the token, checks the arguments against
-// the schema, the token's constraints and, now that they are known, the policy,
-// and then acts, records and shows as Call does. A person is asked again where
-// the session has listened to somebody else since the grant, or where what was
-// granted did not say with which arguments. The justification is that of the
-// grant, and p's where this kernel did not make it. The frame is in the mode
-// that was asked for, or a narrower one.
+// Invoke spends a grant. It verifies the token, checks the arguments against the schema, the
+// token's constraints and, now that they are known, the policy. Then it acts, records and shows as
+// Call does. A person is asked again where the session has listened to somebody else since the
+// grant, or where what was granted did not say with which arguments. The justification is that of
+// the grant, and p's where this kernel did not make it. The frame is in the mode that was asked
+// for, or a narrower one.
 func (k *Kernel) Invoke(ctx context.Context, t nacre.Token, p nacre.Principal, in Input) (nacre.Frame, error) {
 	r, effective, err := k.use(t, p, in)
 	if err != nil {

@@ -84,10 +84,10 @@ func (g *granted) prepaid(id string) bool {
 	return true
 }
 
-// covers reports whether what a person said when the grant was made answers a
-// call: the same rule asks, the session has listened to nobody else since, and
-// they have seen the arguments where those may come from outside, and the tool is
-// what it was. Nobody has seen yet what is in files that are used.
+// covers reports whether what a person said when the grant was made answers a call. The same rule
+// asks, the session has listened to nobody else since, and the tool is what it was. The person has
+// seen the arguments where those may come from outside. Nobody has seen yet what is in files that
+// are used.
 func (g grantee) covers(r *run) bool {
 	return g.approval.question != "" && g.asked.Code == r.decision.Code && g.asked.Rule == r.decision.Rule &&
 		g.heard == r.heard() && g.content == r.tool.content() && len(r.tool.capability.Files) == 0 && (g.pinned || !r.tainted && !r.untrusted)

@@ -1,13 +1,11 @@
-// Package kernel promises that no tool runs unless its arguments are valid, its
-// caller's group and policy allow it, a person agreed where one had to be
-// asked, and a record of it is durable; and that nobody sees what it returns
-// before that is redacted, cut to a budget and recorded. [Kernel.Call] is that
-// promise as one function to be read from top to bottom.
+// Package kernel promises that no tool runs unless its arguments are valid, its caller's group and policy
+// allow it, and a record of it is durable. A person has agreed where one had to be asked. Nobody sees what the
+// tool returns before that is redacted, cut to a budget and recorded. [Kernel.Call] is that promise as one
+// function to be read from top to bottom.
 //
-// It does not listen, start processes, or keep anything on disk: tools, the
-// person to ask and the audit chain are handed to it, and so are the clock and
-// the randomness. Identity is the caller's to establish; what an agent says of
-// itself counts for nothing here.
+// It does not listen, start processes, or keep anything on disk. Tools, the person to ask and the audit chain
+// are handed to it, and so are the clock and the randomness. Identity is the caller's to establish; what an
+// agent says of itself counts for nothing here.
 package kernel
 
 import (
@@ -109,9 +107,9 @@ type Config struct {
 	// Without are the grounds on which the kernel does not trust a value here (K-29):
 	// each that is taken away asks more. Nil takes none away.
 	Without []nacre.Grounds
-	// ResultLimits says how much of one result of a tool a group's sessions are shown,
-	// at most [nacre.MaxResultLimits]; nil, and fields that are zero, mean 50 rows, 20 fields, 4,000
-	// characters and a depth of 3 (K-14). What does not fit is had by its handle (K-31).
+	// ResultLimits says how much of one result of a tool a group's sessions are shown, at most
+	// [nacre.MaxResultLimits]. Nil, and fields that are zero, mean 50 rows, 20 fields, 4,000 characters and a
+	// depth of 3 (K-14). What does not fit is had by its handle (K-31).
 	ResultLimits func(nacre.Group, nacre.ToolName) nacre.ResultLimits
 	// ResultHooks see every result, in order, before it is redacted.
 	ResultHooks []ResultHook

@@ -69,8 +69,8 @@ func mailTo(to string) nacre.Call {
 	return nacre.Call{ID: "m", Principal: writer, Tool: "mail_send", Arguments: json.RawMessage(fmt.Sprintf(`{"to":%q,"body":"hello"}`, to))}
 }
 
-// K-26, M-52: who was named by the operator or a trusted result is written to;
-// who was named by an outsider, or by nobody, only after a person has seen from where.
+// K-26, M-52: who was named by the operator or a trusted result is written to. Who was named by an
+// outsider, or by nobody, is written to only after a person has seen from where.
 func TestAnInjectedRecipientIsAskedAndShown(t *testing.T) {
 	for name, c := range map[string]struct {
 		to    string
@@ -125,8 +125,8 @@ func TestAnEchoLaundersNothing(t *testing.T) {
 	}
 }
 
-// M-52, F-85: what an outsider says in the words of a tool's refusal has been read as
-// what it says in a result; of a tool that is trusted the words taint nobody.
+// M-52, F-85: what an outsider says in the words of a tool's refusal has been read as what it says
+// in a result. The words of a trusted tool taint nobody.
 func TestTheWordsOfARefusalTaintAsAResult(t *testing.T) {
 	for name, c := range map[string]struct {
 		returns nacre.Label

@@ -11,10 +11,10 @@ import (
 	"github.com/nacre-dev/nacre/policy"
 )
 
-// redactorFor is what a call's results are seen through: secrets are taken out,
-// and personal values are words that the session can use without seeing them
-// (K-27). A group, in what one tool returns too, and the role pii_reader may see kinds as
-// they are; and what the operator wrote need not be hidden from who was told it.
+// redactorFor is what a call's results are seen through: secrets are taken out, and personal values
+// are words that the session can use without seeing them (K-27). A group, in what one tool returns
+// too, and the role pii_reader may see kinds as they are. What the operator wrote need not be
+// hidden from who was told it.
 func (k *results) redactorFor(r *run) redact.Naming {
 	all := slices.Contains(r.call.Principal.Roles, rolePersonal)
 	return redact.Naming{Name: func(kind, value string) (string, bool) {

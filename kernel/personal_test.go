@@ -94,9 +94,8 @@ func TestPersonalDataIsUsedWithoutBeingSeen(t *testing.T) {
 	}
 }
 
-// K-26, K-27: a word has the provenance of its value: one that only a page has is
-// asked, in a sink, in a text, and in an argument that nobody declared; the person
-// is shown the value.
+// K-26, K-27: a word has the provenance of its value. One that only a page has is asked, in a sink,
+// in a text, and in an argument that nobody declared, and the person is shown the value.
 func TestAWordHasTheProvenanceOfItsValue(t *testing.T) {
 	for name, c := range map[string]struct {
 		call  func(word string) nacre.Call
@@ -154,8 +153,8 @@ func TestAWordOfAnotherSessionIsInertText(t *testing.T) {
 	}
 }
 
-// K-27: words that an outsider has forged stand for nothing, whatever words the session has: they
-// are shown as the text that they are, the tool is given them as text, and so is who is asked.
+// K-27: words that an outsider has forged stand for nothing, whatever words the session has. They
+// are shown as the text that they are, and the tool and who is asked are given them as text.
 func TestAForgedWordInAResultIsText(t *testing.T) {
 	o := aPostOffice(t)
 	o.book = "bob@corp.example"

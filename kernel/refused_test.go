@@ -13,8 +13,8 @@ import (
 	"github.com/nacre-dev/nacre/kernel"
 )
 
-// F-32: after the clock was set back a call is refused for that, and not as if a
-// person had said no; so is whatever else the kernel itself cannot do.
+// F-32: after the clock was set back a call is refused for that, and not as if a person had said
+// no. The same holds for whatever else the kernel itself cannot do.
 func TestNobodyIsSaidToHaveDeniedWhatFailed(t *testing.T) {
 	h := open(t, nil)
 	h.add(t, reading(nil), nil)

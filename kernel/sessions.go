@@ -350,11 +350,11 @@ func (k *sessions) Taint(id nacre.SessionKey, by string) error {
 	return k.observe(id, nacre.Untrusted, 0, func(l *provenance.Ledger) { l.Taint(by) })
 }
 
-// Resume tells the kernel what a session had been told before its process was killed
-// and it went on in this one, by the label of what was least to be trusted. by names
-// that, for a person. What the session read then is not known any more, and counts as
-// seen nowhere. What persons had ruled on is not asked again (M-55). Errors are those of
-// Observe, and of a ruling that is not as a record has it: then none counts.
+// Resume tells the kernel what a session had been told before its process was killed and it went on
+// in this one. told is the label of what was least to be trusted. by names that, for a person. What
+// the session read then is not known any more, and counts as seen nowhere. What persons had ruled
+// on is not asked again (M-55). Errors are those of Observe, and of a ruling that is not as a
+// record has it: then none counts.
 func (k *sessions) Resume(id nacre.SessionKey, told nacre.Label, by string, rulings ...nacre.Ruled) error {
 	s, err := k.session(id)
 	if err == nil {

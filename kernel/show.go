@@ -21,9 +21,8 @@ const roleAdmin = "admin"
 // rolePersonal sees all fields of personal and card data that policy lets it see (K-04).
 const rolePersonal = "pii_reader"
 
-// MaxShownWhole is how many characters of a result may be shown whole, and how many
-// of the core's own tools are: the catalogue that tools are called from is whole, or
-// of no use.
+// MaxShownWhole is how many characters of a result may be shown whole, and how many of the core's
+// own tools are. The catalogue that tools are called from is whole, or of no use.
 const MaxShownWhole = 256 << 10
 
 // leastShown is what the smallest frame takes of a budget, in tokens.
@@ -158,9 +157,9 @@ func (k *results) within(r *run, reserved *firewall.Reservation, raw json.RawMes
 	if err != nil {
 		return shown{}, crashed(fmt.Errorf("result of %d bytes: %w", len(raw), err))
 	}
-	// What memory says taints as much as it has to and vouches for nothing: a value
-	// that was seen in a trusted memory only is one that nobody has given (D-44), and
-	// one that was seen in another memory is untrusted.
+	// What memory says taints as much as it has to and vouches for nothing. A value that was seen
+	// in a trusted memory only is one that nobody has given (D-44), and one that was seen in
+	// another memory is untrusted.
 	remembered := r.tool.capability.Sensitivity == nacre.SensitiveMemory && s.label == nacre.Trusted
 	r.session.hear(r, s, k.risky.Load() && !remembered)
 	return s, nil
@@ -236,8 +235,8 @@ func (r *run) fields() []string {
 	return c.AllowedFields
 }
 
-// forward passes a result on as it is where all of it fits: how many fields it
-// has and how deep it is only matters for what has to be cut.
+// forward passes a result on as it is where all of it fits. How many fields it has and how deep it
+// is only matters for what has to be cut.
 func forward(result *firewall.Result, q firewall.Request, redactor firewall.Redactor) (firewall.View, error) {
 	whole := q
 	whole.Limits.Fields, whole.Limits.Depth = math.MaxInt, math.MaxInt

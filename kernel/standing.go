@@ -27,10 +27,10 @@ func (r *run) about(scope nacre.RulingScope) token.Digest {
 	return token.Sum("nacre.ruling.1", string(r.session.standings.Salt[:]), string(like[:]))
 }
 
-// like digests what calls have in common that one ruling may stand for: the
-// code, the rules and the one that asks, who acts and whether they have read
-// untrusted text, and in ScopeSame the values in which a wrong one does harm.
-// Where a tool does not say which those are, all of its arguments are, as in ScopeExact.
+// like digests what calls have in common that one ruling may stand for. That is the code, the rules
+// and the one that asks, and who acts and whether they have read untrusted text. In ScopeSame it is
+// the values, too, in which a wrong one does harm. Where a tool does not say which those are, all
+// of its arguments are, as in ScopeExact.
 func (r *run) like(scope nacre.RulingScope) token.Digest {
 	c, p, authority := r.tool.capability, r.call.Principal, r.subject.Authority()
 	parts := []string{

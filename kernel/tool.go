@@ -102,8 +102,8 @@ func checkValues(c nacre.Capability, compiled *schema.Schema) error {
 // risky reports whether the tool has arguments in which a wrong value does harm.
 func (t *tool) risky() bool { return len(t.capability.Sinks) > 0 || len(t.capability.Text) > 0 }
 
-// annotated reports whether a tool that changes nothing says of itself what matters: then
-// a word for a value weighs no more in one of its arguments than the value itself.
+// annotated reports whether a tool that changes nothing says of itself what matters. Then a word
+// for a value weighs no more in one of its arguments than the value itself.
 func (t *tool) annotated() bool {
 	c := &t.capability
 	return c.Safety == nacre.Read && (c.Returns == nacre.Trusted || len(c.Mints)+len(c.Authors)+len(c.Senders) > 0)

@@ -138,9 +138,8 @@ func TestACutSaysHowItIsSeen(t *testing.T) {
 	}
 }
 
-// K-31: nobody reads by a path what the pages of rows do not show: a secret stays hidden
-// by the name that it stands under and where a page ends inside of it, and the cap on
-// rows counts.
+// K-31: nobody reads by a path what the pages of rows do not show. A secret stays hidden by the
+// name that it stands under and where a page ends inside of it, and the cap on rows counts.
 func TestAPathShowsNoMoreThanPagesDo(t *testing.T) {
 	secret := "AKIA" + "Q3EGRZ5LT7XKM2PN"
 	text := strings.Repeat("x ", 60_000) + secret + strings.Repeat(" y", 60_000)

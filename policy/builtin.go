@@ -28,11 +28,10 @@ const (
 // builtin is the default policy: rules that are code.
 type builtin struct{}
 
-// Default is the engine of the seed's eight rules (K-04): READ is allowed;
-// WRITE wants the role writer or admin and DESTRUCTIVE admin, each with a
-// justification; personal and card data want a tenant and show the allowed
-// fields only; secrets and memory want roles of their own; results are capped
-// in rows. The eighth rule, the rate, is a Limiter's: see RateOf.
+// Default is the engine of the seed's eight rules (K-04). READ is allowed; WRITE wants the role
+// writer or admin and DESTRUCTIVE admin, each with a justification. Personal and card data want a
+// tenant and show the allowed fields only. Secrets and memory want roles of their own, and results
+// are capped in rows. The eighth rule, the rate, is a Limiter's: see RateOf.
 func Default() Explainer { return builtin{} }
 
 // Version changes when the rules of the code do.

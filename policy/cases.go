@@ -193,9 +193,9 @@ func (f file) request(n *node) (Request, error) {
 	return r, nil
 }
 
-// round makes a number of rows that a request asks for of how it may be
-// written (K-04): as a text, or with a fraction, which is dropped; fewer than
-// none are none. What is something else is left to be refused.
+// round makes a number of rows that a request asks for of how it may be written (K-04): as a text,
+// or with a fraction, which is dropped. Fewer than none are none. What is something else is left to
+// be refused.
 func (n *node) round() {
 	whole := n.text
 	if n.kind == kindFloat {

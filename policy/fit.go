@@ -23,9 +23,9 @@ const (
 	findingNoTool     = "no_tool"
 )
 
-// FindingsFor are those of Findings, and what the arguments' types in the schemas of
-// tools say of the rules: conditions that no argument of these tools can meet, and rules
-// that no call of them can reach (K-32).
+// FindingsFor are those of Findings, and what the arguments' types in the schemas of tools say of
+// the rules (K-32). That tells conditions that no argument of these tools can meet, and rules that
+// no call of them can reach.
 func (p *Policy) FindingsFor(tools []nacre.Capability) []Finding {
 	findings := p.Findings()
 	for i := range p.rules {

@@ -18,9 +18,9 @@ var personalKinds = [...]string{"email", "phone", "iban", "card", "id"}
 type GroupTools struct {
 	// Tools are globs over tool names; none allows intrinsics only.
 	Tools []string `toml:"tools" json:"tools"`
-	// PII are the kinds of personal data that the group's sessions see as they are, of
-	// email, phone, iban, card and id; of others they see references, with a hint of the
-	// value for KIND:hint (K-27). PIIOf are further ones in what one tool returns.
+	// PII are the kinds of personal data that the group's sessions see as they are, of email,
+	// phone, iban, card and id. Of others they see references, with a hint of the value for
+	// KIND:hint (K-27). PIIOf are further ones in what one tool returns.
 	PII   []string                    `toml:"pii" json:"pii,omitempty"`
 	PIIOf map[nacre.ToolName][]string `toml:"-" json:"pii_of,omitempty"`
 	// Public are globs of the tools whose results whoever writes to the group may be told

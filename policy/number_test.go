@@ -18,8 +18,8 @@ func onArgument(t *testing.T, action, fallback, condition string) func(value str
 	}
 }
 
-// F-27: a number is denied in each way in which it can be read, to the last
-// digit, as the nearest double, and as text; it is allowed in all of them.
+// F-27: a number is denied in each way in which it can be read: to the last digit, as the nearest
+// double, and as text. It is allowed where all of them are.
 func TestANumberIsHeldAgainstAllItsReadings(t *testing.T) {
 	for _, c := range []struct {
 		condition, value string

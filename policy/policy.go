@@ -67,10 +67,9 @@ type Policy struct {
 
 var _ Explainer = (*Policy)(nil)
 
-// Shipped is the policy that decides where the operator has none (K-24):
-// reading is free, what touches sensitive data is asked, writing needs the role
-// "writer", what destroys is asked, and so is writing with values that an
-// outsider may have chosen (M-52, K-26).
+// Shipped is the policy that decides where the operator has none (K-24). Reading is free, writing
+// needs the role "writer", and what touches sensitive data or destroys is asked. So is writing with
+// values that an outsider may have chosen (M-52, K-26).
 func Shipped() *Policy {
 	p, err := Parse("shipped policy", []byte(shipped))
 	if err != nil {

@@ -20,17 +20,17 @@ const (
 	maxCallsInWindow = 1 << 16
 )
 
-// Rates are how many calls there may be, of all capabilities together: of one
-// principal of a group in all of its sessions, of a whole group, and of one session
-// (K-35, D-12). Each that is zero sets no limit beside that of each capability.
+// Rates are how many calls there may be, of all capabilities together (K-35, D-12). They are those
+// of one principal of a group in all of its sessions, of a whole group, and of one session. Each
+// that is zero sets no limit beside that of each capability.
 type Rates struct {
 	Principal, Group, Session nacre.RateLimit
 }
 
-// RateKey is whose calls are counted together: those of one principal of a
-// group with one capability, in however many sessions (K-04), or with all of them
-// where Capability is empty; those of a whole group where Principal is, too, or of
-// one Session of it (K-35). It is a struct because joined strings collide.
+// RateKey is whose calls are counted together. They are those of one principal of a group with one
+// capability, in however many sessions (K-04), or with all of them where Capability is empty. Where
+// Principal is empty, too, they are those of a whole group, or of one Session of it (K-35). It is a
+// struct because joined strings collide.
 type RateKey struct {
 	Principal  string
 	Group      nacre.Group

@@ -13,10 +13,10 @@ import (
 // maxHidden is how often the dots and slashes of a value may be escaped over and over.
 const maxHidden = 4
 
-// reading is a value as those read it who follow it: clean is what a path of
-// this system means, loose what a more lenient reader may make of it, and bare
-// what the most lenient does, who decodes all and looks for the host alone. An
-// allow goes by the first two; bare only ever stands for what must not be.
+// reading is a value as those read it who follow it. clean is what a path of this system means, and
+// loose what a more lenient reader may make of it. bare is what the most lenient reader makes, who
+// decodes all and looks for the host alone. An allow goes by the first two; bare only ever stands
+// for what must not be.
 type reading struct {
 	clean, loose, bare string
 	// obscure is set where nobody can tell what the value comes to.

@@ -22,10 +22,9 @@ const (
 	maxShortInteger = 15
 )
 
-// Recorded is what an audit record keeps of a request, so that another policy
-// can be held against it later (K-06): everything but values of arguments and
-// attributes, which are there by digest. It is the member "request" of the
-// detail of call.begin, call.reject and call.dry_run.
+// Recorded is what an audit record keeps of a request, so that another policy can be held against
+// it later (K-06). It keeps everything but values of arguments and attributes, which are there by
+// digest. It is the member "request" of the detail of call.begin, call.reject and call.dry_run.
 type Recorded struct {
 	RecordedCapability
 	Principal     string            `json:"principal,omitempty"`
@@ -60,8 +59,8 @@ type RecordedCapability struct {
 	Behavioural bool               `json:"behavioural,omitempty"`
 }
 
-// Digest is what is kept of a value: 16 bytes of SHA-256 in hex, with a ~
-// before it where the value can be read in several ways, or "list" or "object".
+// Digest is what is kept of a value: 16 bytes of SHA-256 in hex, or "list", "object" or "twice". A
+// ~ stands before the bytes where the value can be read in several ways.
 type Digest string
 
 const (

@@ -9,9 +9,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// M-41, M-47: neither ten thousand strangers who press at once, nor one who never ends, lose a person's
-// press or make it wait. That holds for whom the host knows, and for the first press of somebody whom it
-// has told nothing yet. What waits of one user is bounded.
+// M-41, M-47: a person's press is neither lost nor made to wait by ten thousand strangers who press at
+// once, or by one who never ends. That holds for whom the host knows, and for the first press of somebody
+// whom it has told nothing yet. What waits of one user is bounded.
 func TestAPersonsPressIsNotLostForStrangers(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,14 +1,12 @@
-// Package dispatch is the third walk, that of a message: an event comes from the
-// bus, a pure decision says whether it starts an agent and for which group, and
-// the agent is started, so many at once for a group and one at a time for a
-// conversation (D-33, D-36).
+// Package dispatch is the third walk, that of a message (D-33, D-36). An event comes from the bus,
+// and a pure decision says whether it starts an agent and for which group. The agent is then
+// started, so many at once for a group and one at a time for a conversation.
 //
 // Where several machines share the work, each agent's turn is asked for before it begins.
 //
-// It promises that whoever asked is told of every event which could have started
-// an agent and did not, with the reason, and that an outsider who sends more than a group can
-// take fills a queue of known length and no memory. It starts nothing itself: it
-// is handed the function that does.
+// It promises that whoever asked is told of every event which could have started an agent and did
+// not, with the reason. An outsider who sends more than a group can take fills a queue of known
+// length and no memory. It starts nothing itself: it is handed the function that does.
 package dispatch
 
 import (

@@ -168,10 +168,10 @@ func TestTheEnd(t *testing.T) {
 	}
 }
 
-// where other machines share the work, an agent begins when it is its turn; what has to
-// wait is asked for again, in the order in which it came, and another order may come before
-// it, one of its own conversation too: whoever gives turns knows what came first. Each turn that
-// was given is given back.
+// where other machines share the work, an agent begins when it is its turn. What has to wait
+// is asked for again, in the order in which it came. Another order may come before it, one of its
+// own conversation too, since whoever gives turns knows what came first. Each turn that was given
+// is given back.
 func TestTurnsAreAskedForAgain(t *testing.T) {
 	table, err := routing.Compile([]routing.Route{{Channel: "local", Sender: "ada", Group: "main", Policy: routing.Resume}, {Channel: "local", Group: "main"}})
 	if err != nil {

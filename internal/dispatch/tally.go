@@ -14,9 +14,9 @@ const (
 	OtherReasons = "other reasons"
 )
 
-// A Tally tells which drops are worth a record each, so that ten thousand strangers who write
-// fill no chain: the first 20 of a minute are, and the others are counted by their reason until
-// somebody takes the counts. Its zero value is ready, and safe for concurrent use.
+// A Tally tells which drops are worth a record each, so that ten thousand strangers who write fill
+// no chain. The first 20 of a minute are, and the others are counted by their reason until somebody
+// takes the counts. Its zero value is ready, and safe for concurrent use.
 type Tally struct {
 	mu     sync.Mutex
 	minute time.Time

@@ -19,9 +19,9 @@ const (
 	dialTimeout = 10 * time.Second
 )
 
-// addresses says how a listed host is reached: by its pin, by a proxy of the operator's,
-// which is told the name, or by what the host resolves to, all of which must be public. One address that is not
-// refuses the host: a name that points outside and inside is an attack or a mistake.
+// addresses says how a listed host is reached: by its pin, by a proxy of the operator's, which is told the
+// name, or by what the host resolves to. All addresses that it resolves to must be public. One address that is
+// not refuses the host: a name that points outside and inside is an attack or a mistake.
 func (p *Proxy) addresses(ctx context.Context, host string, rule nacre.EgressRule) (route, error) {
 	if rule.Pin.IsValid() {
 		return route{to: []netip.AddrPort{rule.Pin}}, nil

@@ -40,9 +40,8 @@ func opaqueDecoys(t *testing.T) map[string][]byte {
 	return bodies
 }
 
-// M-22: files that nothing here unpacks are uploaded to a host that holds a
-// credential, too: a release has .deb and .tar.xz files, and who wants to hide a
-// decoy can encrypt it.
+// M-22: files that nothing here unpacks are uploaded to a host that holds a credential, too. A
+// release has .deb and .tar.xz files, and who wants to hide a decoy can encrypt it.
 func TestAFileThatIsPackedInAnotherWayArrives(t *testing.T) {
 	bodies := opaqueDecoys(t)
 	bodies["a project's own files, that git pushes"] = pushed(t, bodies["xz"], bodies["zstd"], []byte("x"))

@@ -1,10 +1,9 @@
-// Package egress promises that a sandbox reaches the hosts of its session's
-// list and nothing else: a proxy on one unix socket that refuses by default,
-// matches before it resolves, dials only an address it has checked, and writes
-// a record of every decision (M-20, M-21, M-23). It does not look inside TLS,
-// and what an allowed host does behind a matching server name is not seen,
-// except for hosts that a credential is for: there it opens TLS, lets through
-// what the credential allows, adds it, and searches the answers for it (M-22).
+// Package egress promises that a sandbox reaches the hosts of its session's list and nothing else
+// (M-20, M-21, M-23). It is a proxy on one unix socket that refuses by default, matches before it
+// resolves, dials only an address it has checked, and records every decision. It does not look inside
+// TLS, and what an allowed host does behind a matching server name is not seen. Hosts that a
+// credential is for are the exception: there it opens TLS, lets through what the credential allows,
+// adds it, and searches the answers for it (M-22).
 package egress
 
 import (

@@ -36,8 +36,9 @@ type detail struct {
 	Upstream bool `json:"upstream,omitempty"`
 	// Why nothing was reached is the host's own text.
 	Why string `json:"why,omitempty"`
-	// Path without its query is of a request that was read, to a host that is asked listed
-	// requests alone or whose TLS is opened; Status and Credential are of one to the latter.
+	// Path without its query is of a request that was read: to a host that is asked listed requests
+	// alone, or whose TLS is opened. Status and Credential are of one to a host whose TLS is
+	// opened.
 	Path       string `json:"path,omitempty"`
 	Status     int    `json:"status,omitempty"`
 	Credential string `json:"credential,omitempty"`
@@ -102,9 +103,8 @@ func (c *client) answer(d denial) {
 // linger ends what is said to a client, and reads what it still sends.
 func (c *client) linger() { linger(c.conn, c.r) }
 
-// linger lets a client see its answer before the connection is reset: one that
-// is in the middle of an upload learns of the reset by its next write, and
-// would not look any more.
+// linger lets a client see its answer before the connection is reset. One that is in the middle of
+// an upload learns of the reset by its next write, and would not look any more.
 func linger(conn net.Conn, from io.Reader) {
 	closeWrite(conn)
 	buf := make([]byte, bufferSize)

@@ -93,8 +93,8 @@ func TestARefusedPushIsNotSent(t *testing.T) {
 	}
 }
 
-// M-36: of several credentials for one repository the first is used that is for what is asked,
-// as git's own protocol says it: whoever may only read pushes nothing with its neighbour's.
+// M-36: of several credentials for one repository the first is used that is for what is asked, as
+// git's own protocol says it. Whoever may only read pushes nothing with its neighbour's.
 func TestSeveralCredentialsOfOneRepository(t *testing.T) {
 	t.Parallel()
 	git := func(name string, push ...string) func(*egress.Credential) {

@@ -9,11 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// helloGuard reads a client's stream after its first hello. A server may ask
-// for a second one (RFC 8446, 4.1.4), which must name the same host. The guard
-// ends with the first record that no server would take a hello after, or when
-// the server was seen not to ask for one: from then on records are encrypted,
-// and may look like anything.
+// helloGuard reads a client's stream after its first hello. A server may ask for a second one (RFC
+// 8446, 4.1.4), which must name the same host. The guard ends with the first record that no server
+// would take a hello after, or when the server was seen not to ask for one. From then on records
+// are encrypted, and may look like anything.
 type helloGuard struct {
 	r       *bufio.Reader
 	host    string

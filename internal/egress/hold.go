@@ -42,10 +42,10 @@ type asking struct {
 	held atomic.Int64
 }
 
-// admit finds the rule that lets a request through. Where there is none, a person is
-// asked, and the connection waits for the answer as long as the operator says
-// (U-11); the rule is looked for anew then, as of a request that comes now. Where
-// that fails too, the request was refused, and the client knows.
+// admit finds the rule that lets a request through. Where there is none, a person is asked, and the
+// connection waits for the answer as long as the operator says (U-11). The rule is looked for anew
+// then, as for a request that comes now. Where that fails too, the request was refused, and the
+// client knows.
 func (c *client) admit(ctx context.Context, p *Proxy, d *denial, protocols ...nacre.Protocol) (until time.Time, admitted bool) {
 	d.rule, until, d.reason = p.match(d.target, protocols...)
 	if d.reason == ReasonListed {

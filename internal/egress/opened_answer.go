@@ -107,8 +107,8 @@ func (a *answering) leaks(headers http.Header) bool {
 	return false
 }
 
-// named reports whether a header's name holds a value: names come in other letters
-// than they were sent in, and most of a value is told by them all the same.
+// named reports whether a header's name holds a value. Names come in other letters than they were
+// sent in, and they tell most of a value all the same.
 func (a *answering) named(name string) bool {
 	name = lowerASCII(name)
 	return slices.ContainsFunc(a.secrets, func(secret string) bool { return strings.Contains(name, lowerASCII(secret)) })

@@ -249,9 +249,9 @@ func over2(t *testing.T, v *vault, fields [][2]string) int {
 	}
 }
 
-// M-22: over both versions the same requests get through, as they were sent,
-// with the credential and with nothing of the agent's own; all others are
-// refused and recorded, and the host never hears of them.
+// M-22: over both versions the same requests get through, as they were sent, with the credential
+// and with nothing of the agent's own. All others are refused and recorded, and the host never
+// hears of them.
 func TestGamesWithTheCredential(t *testing.T) {
 	all := slices.Concat(games(), stripped(), forAnother())
 	if len(all) < 80 {

@@ -16,8 +16,8 @@ func (a *answering) isPart() bool {
 	return !a.bodiless && (a.resp.StatusCode == http.StatusPartialContent || a.resp.StatusCode == http.StatusIMUsed || len(a.resp.Header["Content-Range"]) > 0)
 }
 
-// part gives a body that is a part of a text, unless it is cut in the
-// middle of a secret: in parts, the agent could ask for all of it.
+// part gives a body that is a part of a text, unless it is cut in the middle of a secret. Otherwise
+// the agent could ask for all of a secret in parts.
 func (a *answering) part(body io.Reader) (io.Reader, Reason) {
 	kind, ranges := lowerASCII(strings.Join(a.resp.Header["Content-Type"], ",")), a.resp.Header["Content-Range"]
 	if strings.Contains(kind, "multipart/") || a.resp.StatusCode == http.StatusIMUsed {

@@ -189,9 +189,9 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// BenchmarkOpened is one request on a connection that is open, answered with
-// size bytes: direct, passed through, and opened with the credential added, the
-// answer searched and every request recorded durably.
+// BenchmarkOpened is one request on a connection that is open, answered with size bytes. It goes
+// direct, passed through, and opened: with the credential added, the answer searched and every
+// request recorded durably.
 func BenchmarkOpened(b *testing.B) {
 	for _, size := range []int{100, 1 << 20} {
 		payload := bytes.Repeat([]byte("the quick brown fox jumps over the lazy dog 0123456789\n"), size/55+1)[:size]

@@ -10,7 +10,8 @@ import (
 )
 
 // substituted refuses a request that still holds a placeholder after the credential was put where its host
-// reads it (M-35): in the target or a header now, in the body where it is sent, as it is and unpacked.
+// reads it (M-35). The target and headers are searched now, and the body where it is sent, as it is and
+// unpacked.
 func (o *opened) substituted(r *http.Request, path, query string, headers http.Header) error {
 	if len(o.proxy.opts.Inspect.Placeholders) == 0 {
 		return nil

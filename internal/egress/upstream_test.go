@@ -81,8 +81,8 @@ func neverDirect(t *testing.T, o egress.Options) egress.Options {
 	return o
 }
 
-// U-07: through a company's proxy, with a password and without, in the clear, over TLS of
-// a private authority, and over IPv6, hosts are reached by their names, and by no other way.
+// U-07: through a company's proxy hosts are reached by their names, and by no other way. The proxy
+// has a password or none, is in the clear, over TLS of a private authority, or over IPv6.
 func TestHostsAreReachedThroughTheProxyOfACompany(t *testing.T) {
 	secret := func(context.Context) (nacre.Secret, error) { return nacre.NewSecret("p4ss word"), nil }
 	for name, c := range map[string]struct {

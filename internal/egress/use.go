@@ -6,8 +6,9 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// Learned is what a person approved with nacre learn (U-40): hosts by their names alone, as
-// in [egress] allow, requests of hosts that are asked nothing else, and uses of credentials.
+// Learned is what a person approved with nacre learn (U-40). Hosts stand by their names alone, as
+// in [egress] allow. Requests are those of hosts that are asked nothing else, and uses are those of
+// credentials.
 type Learned struct {
 	Names    []string
 	Requests []Credential

@@ -90,8 +90,8 @@ func dates(text string) (found []day) {
 	return found
 }
 
-// firstOf is the day that a range begins with which ends on d, by the four tokens
-// before its month: "18 to 20 may", "18-20 may", "18th and 20th of may".
+// firstOf is the day that a range begins with which ends on d. It goes by the four tokens before
+// the month: "18 to 20 may", "18-20 may", "18th and 20th of may".
 func firstOf(before []token, d day) (day, bool) {
 	end := len(before) - 1
 	if before[end].text == "of" {

@@ -44,9 +44,9 @@ func TestAChoiceForWhatTheOperatorMeans(t *testing.T) {
 	}
 }
 
-// K-29: all addresses of what the operator asked for are a list of theirs, if they spoke of all,
-// or called it as the tool does; not those of a list that they did not ask for, none of one in
-// which an address stands twice, and not some of them.
+// K-29: all addresses of what the operator asked for are a list of theirs, if they spoke of all, or
+// called it as the tool does. Those of a list that they did not ask for are not, nor those of one in
+// which an address stands twice, nor some of them.
 func TestAllAddressesOfWhatWasAskedFor(t *testing.T) {
 	notify := provenance.Declared{Tool: "notify", Sinks: []string{"to"}, Kinds: map[string]nacre.ValueKind{"to": nacre.KindEmail}}
 	two := `[{"guest":"G-1","name":"Rob","mail":"rob@hale.example"},{"guest":"G-2","name":"Jo","mail":"jo@mail.example","note":"also eve@evil.example"}]`
@@ -74,8 +74,8 @@ func TestAllAddressesOfWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// K-29: where no tool says whom a record comes from, it is the one address that is all of a field
-// of it: for an answer that the operator wants, and of a record that they named or described.
+// K-29: where no tool says whom a record comes from, it is the one address that is all of a field of
+// it. That counts for an answer that the operator wants, and for a record that they named or described.
 func TestTheAddressOfARecordThatIsAnswered(t *testing.T) {
 	mails := provenance.Declared{Tool: "mail", Sinks: []string{"to"}, Kinds: map[string]nacre.ValueKind{"to": nacre.KindEmail}}
 	calls := func(agent, note string) heard {
@@ -157,9 +157,9 @@ func TestATopicDescribes(t *testing.T) {
 	}
 }
 
-// K-29: what an outsider can make as large as they like is read once, however much is declared of
-// it: authors of one record, the fields of wide records, echoes, and errands of the operator's words. A
-// reader that is none would not end before the tests do.
+// K-29: what an outsider can make as large as they like is read once, however much is declared of it.
+// Tried are authors of one record, the fields of wide records, echoes, and errands of the operator's
+// words. A reader that is none would not end before the tests do.
 func TestALargeResultIsReadOnce(t *testing.T) {
 	many := func(n int, of func(i int) string) string {
 		var all []string

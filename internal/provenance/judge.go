@@ -33,7 +33,7 @@ type value struct {
 	kind   nacre.ValueKind
 	// root is the argument that it stands in.
 	root string
-	// atom is a value that stands in free text; empty is set where there is none, flag
+	// atom is set for a value that stands in free text, and empty where there is none. flag is set
 	// where it is true or false, or one of the choices that the schema lists, see chosen.
 	atom, empty, flag bool
 	// self is set where all that speaks for it is that it is the operator's own.
@@ -49,19 +49,19 @@ type value struct {
 	forms []needle
 }
 
-// anchors reports whether a value says what the operator wants: it is theirs, or was
-// looked up in a trusted place by what they wrote, and is neither a day nor an amount,
-// which fit too much, nor a word of a text.
+// anchors reports whether a value says what the operator wants: it is theirs, or was looked up in a
+// trusted place by what they wrote. A day or an amount, which fit too much, and a word of a text do
+// not.
 func (v *value) anchors() bool {
 	theirs := v.origin.Provenance == nacre.SeenOperator && !v.self || v.looked && v.origin.Provenance == nacre.SeenTrusted
 	return theirs && !v.atom && v.kind != nacre.KindDate && v.kind != nacre.KindAmount
 }
 
-// Judge says of each value in a call's sinks, and of the links, addresses and
-// accounts in its free text, where the whole of it was seen; and of what no
-// trusted text had said as it is, whether there are grounds to trust it all the
-// same (K-29). Every ground is a relation between the call, the operator's words
-// and how results are made; none looks at how an outsider's text is worded.
+// Judge says of each value in a call's sinks where the whole of it was seen, and of the links,
+// addresses and accounts in its free text, too. Of what no trusted text had said as it is, it says
+// whether there are grounds to trust it all the same (K-29). Every ground is a relation between the
+// call, the operator's words and how results are made; none looks at how an outsider's text is
+// worded.
 func (l *Ledger) Judge(arguments json.RawMessage, d Declared) []nacre.Origin {
 	if len(d.Sinks) == 0 && len(d.Text) == 0 {
 		return nil
@@ -306,9 +306,9 @@ func anchored(v *value, values []value) bool {
 	return slices.ContainsFunc(values, func(other value) bool { return other.root != v.root && other.anchors() })
 }
 
-// paid reports whether everything else in the call is trusted, and some of it the operator's,
-// or in a record that they named or described: then an amount goes where they said, and a
-// switch is theirs.
+// paid reports whether everything else in the call is trusted, and some of it the operator's, or in
+// a record that they named or described. Then an amount goes where they said, and a switch is
+// theirs.
 func paid(values []value) bool {
 	payees := 0
 	for i := range values {

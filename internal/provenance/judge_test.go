@@ -138,8 +138,8 @@ func TestGrounds(t *testing.T) {
 	}
 }
 
-// K-29: a record belongs to one that the operator named where the system itself has written
-// that one's id into it, and no other; what belongs to that one in turn does not.
+// K-29: a record belongs to one that the operator named where the system itself has written that
+// one's id, and no other, into it. What belongs to that record in turn does not.
 func TestARecordThatBelongsToTheOneNamed(t *testing.T) {
 	type call struct {
 		arguments, result string

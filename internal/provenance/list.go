@@ -14,8 +14,8 @@ const (
 )
 
 // lists are those in records that the operator's words single out, such as who takes part in a
-// meeting. Each has two texts or more: a single one would be a value that anybody may have
-// written into the record, and a list says only that all of it is the same.
+// meeting. Each has two texts or more, since a single one would be a value that anybody may have
+// written into the record. A list says only that all of it is the same.
 type lists [][]string
 
 // observe takes in the lists of a record.

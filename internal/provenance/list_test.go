@@ -10,7 +10,7 @@ import (
 )
 
 // K-29: a list that is, as a whole, one list of the record that the operator named may be taken
-// over; with one more in it, one less, or from another record it may not.
+// over. With one more in it, with one less, or from another record it may not.
 func TestAListOfTheRecordThatWasNamed(t *testing.T) {
 	invites := provenance.Declared{Tool: "invite", Sinks: []string{"guests"}, Kinds: map[string]nacre.ValueKind{"guests": nacre.KindEmail}}
 	s := scene{

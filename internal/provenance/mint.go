@@ -35,16 +35,16 @@ type minted struct {
 	all, pointed, linked class
 	// named are the ids of the records that the operator's words single out.
 	named class
-	// sent is text by authenticated authors that the operator sent for, whose links
-	// may be followed; sole are addresses that stand alone in what the operator sent
-	// for and have a name that the operator wrote.
+	// sent is text by authenticated authors that the operator sent for, whose links may be
+	// followed. sole are addresses that stand alone in what the operator sent for and have a name
+	// that the operator wrote.
 	sent, sole class
 	// senders are who such a record says it comes from, looked what a trusted result has
 	// in one.
 	senders, looked class
 	days            recordDays
-	// described are the ids in records that alone have a word of the operator's, each those
-	// of all that they sent for, and followed is the only link in what they sent for or named.
+	// described are the ids in records that alone have a word of the operator's, and each those of
+	// all that they sent for. followed is the only link in what they sent for or named.
 	described, each, followed class
 	// picked are the ids of those that they picked by a superlative.
 	picked class
@@ -60,8 +60,8 @@ type recordFacts struct {
 	from    map[string][]string
 }
 
-// recordDays are the days of the records that the operator's words single out: fields are all of
-// a field, said are each the only one in the text of a record.
+// recordDays are the days of the records that the operator's words single out. fields are those
+// that are all of a field, and said are each the only day in the text of a record.
 type recordDays struct{ fields, said []day }
 
 func newMinted() minted {
@@ -128,10 +128,9 @@ type Result struct {
 	Framed bool
 }
 
-// ObserveMinted takes in what a result says by how it is made: what the system
-// minted in it, which of its records the operator's words single out, and what
-// the operator had sent for. It says nothing of whom its text comes from: for
-// that, see ObserveUnvouched.
+// ObserveMinted takes in what a result says by how it is made. It takes what the system minted in
+// it, which of its records the operator's words single out, and what the operator had sent for. It
+// says nothing of whom its text comes from: for that, see ObserveUnvouched.
 func (l *Ledger) ObserveMinted(r Result) {
 	var value any
 	if json.Unmarshal(r.Result, &value) != nil {

@@ -16,7 +16,7 @@ const (
 	maxDay = 32
 )
 
-// observeNamed takes in a record that the operator's words single out: what the system
+// observeNamed takes in a record that the operator's words single out. It takes what the system
 // minted in it, its lists, its days, and the one address that has a name the operator wrote.
 func observeNamed(l *Ledger, name string, of *mintedRecord) {
 	l.minted.pointed.addMints(of.mints, name)

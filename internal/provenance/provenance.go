@@ -1,16 +1,15 @@
-// Package provenance promises to say, for a session, where the whole of a
-// value was seen before it became an argument: in the operator's words, in a
-// trusted result, in text that an outsider may have written, or nowhere
-// (K-26). What it cannot be sure of it calls seen nowhere, which counts as
-// untrusted: text that was let go to stay within its bounds, a value made of
-// pieces from several places, one that is spelt in another encoding.
+// Package provenance promises to say, for a session, where the whole of a value was seen before it
+// became an argument (K-26). That is in the operator's words, in a trusted result, in text that an
+// outsider may have written, or nowhere. What it cannot be sure of it calls seen nowhere, which
+// counts as untrusted. Such are text that was let go to stay within its bounds, a value made of
+// pieces from several places, and one that is spelt in another encoding.
 //
-// Seen means: the value, normalised, stands in one text as a whole. "evil.com"
-// is not seen in "notevil.com.au", nor 5 in "1,500". What is alike but spelt in
-// several ways is one value: upper and lower case, white space, the widths of
-// Unicode (NFKC), characters of no width, the parts of a URL, numbers, IBANs and
-// telephone numbers with their groups, paths with "./" and "//" in them. Letters
-// of different scripts that look alike stay different.
+// Seen means: the value, normalised, stands in one text as a whole. "evil.com" is not seen in
+// "notevil.com.au", nor 5 in "1,500". What is alike but spelt in several ways is one value. That
+// holds for upper and lower case, white space, the widths of Unicode (NFKC), characters of no
+// width, and the parts of a URL. It holds for numbers, IBANs and telephone numbers with their
+// groups, and paths with "./" and "//" in them. Letters of different scripts that look alike stay
+// different.
 //
 // It does not decide what may be done with a value: policy does. It does not
 // trace how an agent came by a value either, only where else it stands, so that
@@ -25,10 +24,9 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// The bounds of one session. Each class of text (operator, trusted, untrusted)
-// has bounds of its own, so that no flood of one lets go of another; the oldest
-// text of a class is let go first. With its index, a class takes about seven
-// times its text, and 36 MiB at most.
+// The bounds of one session. Each class of text (operator, trusted, untrusted) has bounds of its
+// own, so that no flood of one lets go of another. The oldest text of a class is let go first. With
+// its index, a class takes about seven times its text, and 36 MiB at most.
 const (
 	// MaxOperator is how much of the operator's text is kept, in bytes once normalised.
 	MaxOperator = 1 << 20
@@ -146,11 +144,10 @@ func (l *Ledger) TaintedBy() []string {
 	return slices.Clone(l.taints)
 }
 
-// Origins says of each value in the sink arguments where the whole of it was
-// seen. A sink is the name of an argument or a dotted path into one; of an array
-// every element is looked at, of an object every value. An argument that is
-// absent has no origin. What has no letter and no digit (an empty text, null,
-// an empty list), and what is true or false, was seen nowhere; a text of fewer
+// Origins says of each value in the sink arguments where the whole of it was seen. A sink is the
+// name of an argument or a dotted path into one; of an array every element is looked at, of an
+// object every value. An argument that is absent has no origin. What has no letter and no digit (an
+// empty text, null, an empty list), and what is true or false, was seen nowhere. A text of fewer
 // than three letters is seen only where it is the whole of a text.
 func (l *Ledger) Origins(arguments json.RawMessage, sinks []string) []nacre.Origin {
 	return l.Judge(arguments, Declared{Sinks: sinks})

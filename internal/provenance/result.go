@@ -19,10 +19,10 @@ const (
 	maxLooked = 1024
 )
 
-// ObserveResult takes in what a call returned. What a trusted result only
-// repeats of what the agent had said, in this call or an earlier one, is not
-// trusted for it: otherwise a reminder that is confirmed in its own words would
-// make an outsider's address a trusted one. An untrusted result taints the session.
+// ObserveResult takes in what a call returned. What a trusted result only repeats of what the agent
+// had said, in this call or an earlier one, is not trusted for it. Otherwise a reminder that is
+// confirmed in its own words would make an outsider's address a trusted one. An untrusted result
+// taints the session.
 func (l *Ledger) ObserveResult(source nacre.Source, arguments, result []byte) {
 	if source.Provenance.Label() == nacre.Untrusted {
 		l.Taint(source.Name)

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// The kinds of docs that only the operator's words have: a number that is written as a word or
-// with its unit, and an id of two characters, which is too short to be looked for in texts.
+// The kinds of docs that only the operator's words have. One is a number that is written as a word
+// or with its unit, the other an id of two characters, which is too short to be looked for in
+// texts.
 const (
 	countKind = "\x01c"
 	codeKind  = "\x01w"

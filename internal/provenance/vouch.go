@@ -28,10 +28,10 @@ func (t Text) Is() bool { return len(t.doc) > 0 }
 // Whole is all of it as values are compared: in lower case, in one line, at most 4 KiB.
 func (t Text) Whole() string { return string(t.doc) }
 
-// TextOf finds the one text in which all values of a call stand that no trusted text has
-// said, and for which there are no grounds: a mail, a page, a file, one string of a
-// result. There is none where one of them was seen nowhere, where they stand in several,
-// and where it is longer than a person reads.
+// TextOf finds the one text in which all values of a call stand that no trusted text has said, and
+// for which there are no grounds. It is a mail, a page, a file, or one string of a result. There is
+// none where one of them was seen nowhere, where they stand in several, and where it is longer than
+// a person reads.
 func (l *Ledger) TextOf(arguments json.RawMessage, d Declared) Text {
 	if !json.Valid(arguments) {
 		return Text{}

@@ -223,9 +223,8 @@ func (d day) time() time.Time {
 // since is how many days a day is after another one.
 func (d day) since(from day) int { return int(d.time().Sub(from.time()) / (24 * time.Hour)) }
 
-// chooses reports whether the operator's words have all words of one of a few choices, in
-// any form: of two that they have the agent may take either, as of two that stand there as
-// they are.
+// chooses reports whether the operator's words have all words of one of a few choices, in any form.
+// Of two that they have the agent may take either, as of two that stand there as they are.
 func (w *wishes) chooses(choice string, all []string) bool {
 	return slices.Contains(all, choice) && w.names(choice)
 }

@@ -10,10 +10,9 @@ import (
 // atOnce is how many names of a folder are read at once.
 const atOnce = 1024
 
-// Discard removes a folder that others than its owner could write to, such as an
-// agent: also one in which folders were left that their owner may not change,
-// which keep what they hold. Nothing may write to it any more. A folder that is
-// missing is no error.
+// Discard removes a folder that others than its owner could write to, such as an agent. Folders may
+// have been left in it that their owner may not change, which keep what they hold. Nothing may
+// write to it any more. A folder that is missing is no error.
 func Discard(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil

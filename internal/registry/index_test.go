@@ -68,8 +68,8 @@ func namesOf(t *testing.T, list []registry.Session, err error) (names []string) 
 	return names
 }
 
-// M-44: the pages of a list name each session that is over once, the newest first, also those
-// that another process began meanwhile, and none that was removed or that lives.
+// M-44: the pages of a list name each session that is over once, the newest first, also those that
+// another process began meanwhile. They name none that was removed or that lives.
 func TestPagesNameEachSessionThatIsOver(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

@@ -228,8 +228,8 @@ func (s Session) LatestWork() string {
 	return WorkName(s.ID, s.Works)
 }
 
-// CarriedOn tells whether it is of a message or a tick: a nacre serve opens it again until that
-// was dealt with, so that it is one piece of work however often it was begun.
+// CarriedOn tells whether it is of a message or a tick. A nacre serve opens it again until that was
+// dealt with, so it is one piece of work however often it was begun.
 func (s Session) CarriedOn() bool { return s.Kind == "message" || s.Kind == "schedule" }
 
 // WorkName names the nth piece of work of a session.

@@ -12,9 +12,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
-// Queue waits until no other run of this installation merges into a project,
-// so that runs side by side land one after the other and none starves while
-// the branch moves under it (S-19). Ending the process gives the place up.
+// Queue waits until no other run of this installation merges into a project (S-19). So runs side by
+// side land one after the other, and none starves while the branch moves under it. Ending the
+// process gives the place up.
 func (r *Registry) Queue(ctx context.Context, project string) (leave func(), err error) {
 	leave, err = r.TakeTurn(ctx, "merging", project)
 	if err != nil {

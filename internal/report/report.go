@@ -1,7 +1,6 @@
-// Package report promises the report that an agent ends with, out of all that it
-// said last: one JSON object, or front matter of plain keys and values, which
-// can be read in one way. What is malformed, ambiguous or over a limit is an
-// error that says what to do.
+// Package report promises the report that an agent ends with, out of all that it said last. It is
+// one JSON object, or front matter of plain keys and values, which can be read in one way. What is
+// malformed, ambiguous or over a limit is an error that says what to do.
 package report
 
 import (

@@ -1,5 +1,5 @@
-// Package flood promises that many equal records that somebody else can cause at will take few lines:
-// the first ones of a minute are recorded, and the others are counted in one.
+// Package flood promises that many equal records that somebody else can cause at will take few lines.
+// The first ones of a minute are recorded, and the others are counted in one.
 package flood
 
 import (

@@ -1,5 +1,5 @@
-// Package keyfile promises that a secret key is read from a file of its owner's alone, and that
-// a file says one thing: keys of 32 bytes, a line of hex digits each, the one in use first.
+// Package keyfile promises that a secret key is read from a file of its owner's alone, and that a
+// file says one thing. It holds keys of 32 bytes, a line of hex digits each, the one in use first.
 package keyfile
 
 import (

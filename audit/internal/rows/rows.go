@@ -1,6 +1,6 @@
-// Package rows promises SQLite files of audit's that are their owner's alone, and in one of them
-// lines and heads of chains as rows: what is written waits in a transaction until it is committed.
-// What the lines say is for others to check.
+// Package rows promises SQLite files of audit's that are their owner's alone. One of them holds
+// lines and heads of chains as rows, and what is written waits in a transaction until it is
+// committed. What the lines say is for others to check.
 package rows
 
 import (

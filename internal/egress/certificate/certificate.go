@@ -1,6 +1,6 @@
-// Package certificate makes the certificates that a sandbox is shown for hosts whose TLS is
-// opened (M-22): an authority that is good for named hosts alone, and a certificate for
-// one of them. The keys are in memory only.
+// Package certificate makes the certificates that a sandbox is shown for hosts whose TLS is opened
+// (M-22). They are an authority that is good for named hosts alone, and a certificate for one of
+// them. The keys are in memory only.
 package certificate
 
 import (

@@ -57,8 +57,8 @@ func TestCompatibility(t *testing.T) {
 	passed, opened := newBench(t, upstream), newBench(t, upstream)
 	opened.openAll(t)
 	r := &results{versions: passed.versions(t), cells: map[string]string{}}
-	// A bench's cases build on each other; the benches share nothing but the servers,
-	// and are worked at side by side, since most of a case is waiting for its client.
+	// A bench's cases build on each other. The benches share nothing but the servers, and run side by side, since most of a
+	// case is waiting for its client.
 	t.Run("benches", func(t *testing.T) {
 		t.Run("passed through", func(t *testing.T) {
 			t.Parallel()

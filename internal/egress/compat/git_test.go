@@ -70,8 +70,8 @@ curl -sS -m 20 https://vault.compat.test/acme/app.git/git-receive-pack -d 0000 -
 git config --list --show-origin
 ` + everything
 
-// M-35, M-36: git in the sandbox clones, fetches and pushes with a credential that it never
-// sees, which is for one repository, and of pushes for the refs that the operator names.
+// M-35, M-36: git in the sandbox clones, fetches and pushes with a credential that it never sees.
+// The credential is for one repository, and for pushes to the refs that the operator names.
 func TestGitHasACredentialForARepositoryAndItsRefs(t *testing.T) {
 	testpeer.Need(t, "git")
 	testpeer.Need(t, "curl")

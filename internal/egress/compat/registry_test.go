@@ -36,9 +36,9 @@ func TestTheDocumentNamesWhatNeedsNoVariable(t *testing.T) {
 	}
 }
 
-// U-05, U-07: with its registry allowed each language's own commands work and no
-// variable is set by hand: the registries that the user has chosen on the host hold
-// inside, their tokens do not, and an authority of the operator's is trusted there.
+// U-05, U-07: with its registry allowed, each language's own commands work and no variable is set
+// by hand. The registries that the user has chosen on the host hold inside, and their tokens do
+// not. An authority of the operator's is trusted there.
 func TestRegistriesNeedNoVariables(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs real package tools")

@@ -1,6 +1,7 @@
-// Package fields tells the names of headers, of parameters of a query, and of the fields of forms and
-// JSON documents, that make a host act on another method than the request's, or for another user. A
-// body is read as it comes, each byte once, and little of it is kept. It is pure, and decides nothing.
+// Package fields tells the names that make a host act on another method than the request's, or for another
+// user. They are those of headers, of parameters of a query, and of the fields of forms and JSON
+// documents. A body is read as it comes, each byte once, and little of it is kept. It is pure, and decides
+// nothing.
 package fields
 
 import (
@@ -77,8 +78,9 @@ func Parameter(name string) string {
 	return plain(name)
 }
 
-// mayGoOnToSteer reports whether a parameter's name steers of which only the beginning was kept, where all
-// that follows may be what servers pass over: spaces before a name, spaces and zeros behind it, brackets.
+// mayGoOnToSteer reports whether a parameter's name of which only the beginning was kept may be one that
+// steers. What follows may all be what servers pass over: spaces before a name, spaces and zeros behind
+// it, brackets.
 func mayGoOnToSteer(name string) bool {
 	name = decoded(name)
 	if cut := strings.LastIndexByte(name, '%'); cut >= 0 && cut >= len(name)-len("%2") {

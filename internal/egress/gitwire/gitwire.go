@@ -42,8 +42,8 @@ type Scope struct {
 	// Repositories are the paths of repositories, and Push the refs that may be pushed, as
 	// they are written.
 	Repositories, Push []string
-	// IsRef reports whether a text is the whole name of a ref, AllowsPush whether Push
-	// has it, and AllowsForce whether it may be moved to a commit that does not follow.
+	// IsRef reports whether a text is the whole name of a ref, and AllowsPush whether Push has it. AllowsForce reports whether it may be
+	// moved to a commit that does not follow.
 	IsRef, AllowsPush, AllowsForce func(ref string) bool
 }
 
@@ -74,9 +74,9 @@ func Read(scope Scope, method, path, query string) (Service, error) {
 	return service, nil
 }
 
-// Commands reads the commands at the beginning of a push, to the line that ends them, and
-// gives back what was read, also where it refuses, and which refs must follow what they were on. It refuses a push that would change another ref than those of
-// the scope, or tell the host anything but commands and objects.
+// Commands reads the commands at the beginning of a push, to the line that ends them. It gives back what was read, also where it refuses,
+// and which refs must follow what they were on. It refuses a push that would change another ref than those of the scope, or tell the host
+// anything but commands and objects.
 func Commands(r io.Reader, scope Scope) (read []byte, moves []Move, err error) {
 	from := io.TeeReader(io.LimitReader(r, maxCommands), (*appended)(&read))
 	commands := 0

@@ -51,9 +51,9 @@ func Admit(r io.Reader, scope Scope) (read []byte, err error) {
 	return append(read, commits...), err
 }
 
-// Follow reads the commits at the beginning of the pack of a push, and gives back what was read, also
-// where it refuses. It refuses a push that moves a ref to a commit of which those commits do not show that
-// it follows the one that the ref was on: a forced push, and one that cannot be told from it.
+// Follow reads the commits at the beginning of the pack of a push, and gives back what was read, also where it
+// refuses. It refuses a push that moves a ref to a commit of which those commits do not show that it follows
+// the ref's former one. Such a push is forced, or cannot be told from one that is.
 func Follow(r io.Reader, moves []Move) (read []byte, err error) {
 	if len(moves) == 0 {
 		return nil, nil

@@ -68,7 +68,7 @@ func newRepository(t testing.TB, format string) repository {
 }
 
 // M-51: a ref follows what it was on where the commits of the push show that, in all forms that git
-// packs them in; all else is forced, or cannot be told from it.
+// packs them in. All else is forced, or cannot be told from it.
 func TestAForcedPushIsTold(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"sha1", "sha256"} {
