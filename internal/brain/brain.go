@@ -2,10 +2,10 @@
 // turn and yields a well-formed stream of events, whatever the program behind
 // it does (M-02). It is the one room that knows the names of providers.
 //
-// It does not start processes, build sandboxes or hold model keys: an adapter
-// says what it needs inside as a [Launch], is handed the running [Process],
-// and speaks its protocol over three pipes. What a brain reports is a claim of
-// untrusted code; what happened is what the host's own records say.
+// It does not start processes, build sandboxes or hold model keys. An adapter says what it needs
+// inside as a [Launch], is handed the running [Process], and speaks its protocol over three pipes.
+// What a brain reports is a claim of untrusted code; what happened is what the host's own records
+// say.
 package brain
 
 import (
@@ -65,9 +65,9 @@ type Turn struct {
 	Resume string
 	// MaxTurns limits the model's turns; zero means the brain's own limit.
 	MaxTurns int
-	// MaxTokens, MaxTime and Context hold for the loops of nacre's own alone: the
-	// tokens of all requests, the time of the turn (whole seconds), and how many
-	// tokens the model can read at once. Zero means the loop's own limit.
+	// MaxTokens, MaxTime and Context hold for the loops of nacre's own alone. They are the tokens
+	// of all requests, the time of the turn (whole seconds), and how many tokens the model can read
+	// at once. Zero means the loop's own limit.
 	MaxTokens int64
 	MaxTime   time.Duration
 	Context   int64
@@ -153,12 +153,11 @@ type File struct {
 	Mode uint32
 }
 
-// Process is a started program with its pipes. Wait may be called while the
-// pipes are still read and must not discard what they hold; after the program
-// ended, or was killed with everything it started, Stdout and Stderr reach
-// their end. Kill may be called at any time, more than once, and by any
-// goroutine. Readers that can be closed are closed when a program that ended
-// left its pipes open.
+// Process is a started program with its pipes. Wait may be called while the pipes are still read
+// and must not discard what they hold. After the program ended, or was killed with everything it
+// started, Stdout and Stderr reach their end. Kill may be called at any time, more than once, and
+// by any goroutine. Readers that can be closed are closed when a program that ended left its pipes
+// open.
 type Process interface {
 	Stdin() io.WriteCloser
 	Stdout() io.Reader
@@ -216,9 +215,9 @@ type Options struct {
 	// KeyFrom says where the model gateway has its credential from, such as
 	// "ANTHROPIC_API_KEY"; empty means that there is none.
 	KeyFrom string
-	// OpenAIFrom says the same of an upstream that speaks Chat Completions, which
-	// may need no key, such as "OPENAI_API_KEY" or "http://localhost:11434 needs
-	// none"; empty means that there is no such upstream.
+	// OpenAIFrom says the same of an upstream that speaks Chat Completions, which may need no key,
+	// such as "OPENAI_API_KEY" or "http://localhost:11434 needs none". Empty means that there is no
+	// such upstream.
 	OpenAIFrom string
 	// ResponsesFrom says the same of an upstream that speaks Responses, which is
 	// all that Codex speaks.

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// codexDialect reads the events of `codex exec --json`. A call that Codex does
-// not make, such as one of a tool it does not have, is no event at all; one that
-// the task's gates refused is in its log.
+// codexDialect reads the events of `codex exec --json`. A call that Codex does not make, such as
+// one of a tool it does not have, is no event at all. One that the task's gates refused is in its
+// log.
 type codexDialect struct {
 	task string
 	// limit is how many calls may begin; zero is any number. The program tells

@@ -55,10 +55,9 @@ const (
 	ClassProtocol Class = "protocol"
 )
 
-// Event is one step of a brain, the same for all of them. A stream is
-// well-formed: after every tool call comes exactly one result with its id, no
-// result is without a call, and exactly one terminal event (done or error)
-// comes last, when the process has ended. All fields are claims of untrusted
+// Event is one step of a brain, the same for all of them. A stream is well-formed: after every tool
+// call comes exactly one result with its id, and no result is without a call. Exactly one terminal
+// event (done or error) comes last, when the process has ended. All fields are claims of untrusted
 // code: escape them before a terminal sees them (M-05).
 type Event struct {
 	Kind     EventKind       `json:"kind"`

@@ -30,9 +30,9 @@ const (
 	openaiHelp     = "name one with --model, or as name under [model] in config.toml"
 )
 
-// Native is a loop of nacre's own around a model's API. It runs inside the
-// sandbox as the static program brain: its tools are what the sandbox lets
-// them be, and those of the door are calls to the door like any other.
+// Native is a loop of nacre's own around a model's API. It runs inside the sandbox as the static
+// program brain. Its tools are what the sandbox lets them be, and those of the door are calls to
+// the door like any other.
 type Native struct {
 	name    string
 	keyFrom string

@@ -55,10 +55,9 @@ func onPath(list, name string) string {
 	return ""
 }
 
-// native resolves a shim to the program that it starts: a native one runs inside
-// without Node. npm's shim has it under one of the names below a directory above; that
-// of pnpm, or one that a person wrote, names what it starts; version managers keep it
-// beside their shims (U-01).
+// native resolves a shim to the program that it starts: a native one runs inside without Node. npm's shim has
+// it under one of the names below a directory above. That of pnpm, or one that a person wrote, names what it
+// starts, and version managers keep it beside their shims (U-01).
 func native(name string, below []string) (string, error) {
 	return shims{command: filepath.Base(name), below: below}.follow(name)
 }

@@ -21,9 +21,9 @@ type Streams struct {
 	Out, Err io.Writer
 }
 
-// SignIn runs the login of the agent's own program on the host, in home, an empty folder
-// that only nacre uses, and returns the file in which the program keeps the login. The
-// person's own login is neither read nor changed (U-02).
+// SignIn runs the login of the agent's own program on the host, in home, an empty folder that only
+// nacre uses. It returns the file in which the program keeps the login. The person's own login is
+// neither read nor changed (U-02).
 func SignIn(ctx context.Context, name string, o Options, home string, s Streams) ([]byte, error) {
 	var program, variable, file string
 	var words []string

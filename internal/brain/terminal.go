@@ -242,9 +242,9 @@ func (c Codex) Open(t Terminal) (Opening, error) {
 	}, nil
 }
 
-// codexAlone is loopback, and the host of the tip that Codex fetches at each start, whatever it
-// is told: without a proxy that host is out of reach, and no question stands in front of the
-// program's first picture. The commands that it starts have loopback alone.
+// codexAlone is loopback, and the host of the tip that Codex fetches at each start, whatever it is
+// told. Without a proxy that host is out of reach, and no question stands in front of the program's
+// first picture. The commands that it starts have loopback alone.
 const codexAlone = loopback + ",raw.githubusercontent.com"
 
 // codexTerminalConfig is what no file and no flag turns off, and what the person may

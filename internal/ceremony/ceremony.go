@@ -1,10 +1,10 @@
-// Package ceremony makes and checks what a browser and an authenticator are asked for when a
-// passkey is added and when somebody signs in with one (WebAuthn Level 3). It promises that
-// what they answer was asked for here, in this process, less than [Time] ago, for this origin and
-// no other, that it is taken once, and that the authenticator verified its owner.
+// Package ceremony makes and checks what a browser and an authenticator are asked for when a passkey
+// is added and when somebody signs in with one (WebAuthn Level 3). It promises that what they answer
+// was asked for here, in this process, less than [Time] ago, and for this origin and no other. An
+// answer is taken once, and the authenticator has verified its owner.
 //
-// It keeps no keys, and what is asked is not kept either: a challenge says itself what it is
-// for, under a code that only this process can make, so strangers who ask fill nothing.
+// It keeps no keys, and what is asked is not kept either, so strangers who ask fill nothing. A
+// challenge says itself what it is for, under a code that only this process can make.
 package ceremony
 
 import (
@@ -32,8 +32,8 @@ const (
 	// Time is how long an answer is waited for.
 	Time = 2 * time.Minute
 
-	// A challenge is random bytes, the moment at which it was made by the time that this machine was
-	// awake and by the clock on the wall, and a code of them.
+	// A challenge is random bytes, the moment at which it was made, and a code of both. The moment
+	// is by the time that this machine was awake and by the clock on the wall.
 	nonceSize, momentSize, codeSize = 16, 16, sha256.Size
 	handleSize                      = 32
 	// maxID is the longest id of a credential, as the standard has it.
@@ -120,8 +120,8 @@ func (r *Room) SignedIn(origin string, answer []byte, find func(id []byte) (pass
 	return key, nil
 }
 
-// Adding is who adds a passkey: Name is shown by the authenticator, Session is whose form it is
-// that is answered, and Known are the keys that the person has already.
+// Adding is who adds a passkey. The authenticator shows Name, Session is whose form it is that is
+// answered, and Known are the keys that the person has already.
 type Adding struct {
 	Origin, Name, Session string
 	Known                 []passkey.Key

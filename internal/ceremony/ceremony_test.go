@@ -56,8 +56,8 @@ func added(t *testing.T) (*page, *testpeer.Authenticator) {
 	return p, a
 }
 
-// M-46: a passkey that was added signs in, and only with what was asked for here, now, once, at this
-// origin, of this credential, by an authenticator that verified its owner.
+// M-46: a passkey that was added signs in with nothing but what was asked for. That is asked here, now,
+// once, at this origin, of this credential, and answered by an authenticator that verified its owner.
 func TestAPasskeySignsInWhereItWasAdded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -117,8 +117,8 @@ func TestAPasskeySignsInWhereItWasAdded(t *testing.T) {
 	}
 }
 
-// M-46: a passkey is added by whom, in which sign-in and at which origin it was asked for, once, and not
-// with a challenge that was made to sign somebody in.
+// M-46: a passkey is added once, by whom, in which sign-in and at which origin it was asked for. A
+// challenge that was made to sign somebody in adds none.
 func TestAPasskeyIsAddedAsItWasAsked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

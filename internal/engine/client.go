@@ -141,9 +141,8 @@ func openClient(ctx context.Context, path string, log *slog.Logger) (*Client, er
 	return newClient(lib, db, log), nil
 }
 
-// migrate brings a store up to date that an older nacre left, as an engine does
-// when it opens one: the library lets a client change no schema, but who looks
-// first after an upgrade is as often a client as an engine.
+// migrate brings a store up to date that an older nacre left, as an engine does when it opens one. The library lets
+// a client change no schema, but who looks first after an upgrade is as often a client as an engine.
 func migrate(ctx context.Context, path string, log *slog.Logger) error {
 	db, err := openStore(ctx, path)
 	if err != nil {

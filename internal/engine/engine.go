@@ -1,7 +1,6 @@
-// Package engine promises durable work: a workflow that was started is carried
-// on after any crash, its finished steps are not run again, and what it
-// returned is kept (M-16, M-55). Each session is its own executor on one shared
-// file and recovers only its own workflows.
+// Package engine promises durable work (M-16, M-55). A workflow that was started is carried on after any
+// crash, its finished steps are not run again, and what it returned is kept. Each session is its own
+// executor on one shared file and recovers only its own workflows.
 //
 // It does not promise that a step runs once: a step that was interrupted runs
 // again, so its side effects must be keyed by [Run.Key]. It does not keep
@@ -55,10 +54,9 @@ var (
 	nameForm     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`) })
 )
 
-// Workflow is durable work. It is run again from the top after a crash, and
-// must reach its steps in the same order: what it decides on comes from its
-// input and its steps' results, never from a clock, a file or the network
-// outside a step.
+// Workflow is durable work. It is run again from the top after a crash, and must reach its steps in the
+// same order. What it decides on comes from its input and its steps' results, never from a clock, a file
+// or the network outside a step.
 type Workflow func(w *Run, input json.RawMessage) (json.RawMessage, error)
 
 // Options of an engine. Executor is required.
@@ -119,9 +117,9 @@ func Open(ctx context.Context, o Options, workflows map[string]Workflow) (*Engin
 }
 
 // opening gives a context for the library, which ends with ctx until opened is called and lasts from
-// then on: the library tries for ever while others write to the file. opened gives the error of the
-// opening, or why ctx has ended before, if it has. To the library that is a deadline: of any other
-// reason it would cancel for good what it has begun to carry on.
+// then on. Without it, the library tries for ever while others write to the file. opened gives the error
+// of the opening, or why ctx has ended before, if it has. To the library that is a deadline: of any
+// other reason it would cancel for good what it has begun to carry on.
 func opening(ctx context.Context) (lasting context.Context, opened func(error) error) {
 	lasting, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { end(context.DeadlineExceeded) })

@@ -593,8 +593,8 @@ func (w watching) Handle(_ context.Context, r slog.Record) error {
 func (w watching) WithAttrs([]slog.Attr) slog.Handler { return w }
 func (w watching) WithGroup(string) slog.Handler      { return w }
 
-// M-16: who stops a session while its engine opens is not held up by somebody else's write to
-// the file, however long that takes, and neither is the next one who opens it.
+// M-16: somebody else's write to the file, however long it takes, does not hold up who stops a
+// session while its engine opens. Nor does it hold up the next one who opens it.
 func TestOpeningEndsWithItsContextWhileOthersWrite(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "engine.sqlite")
@@ -631,7 +631,7 @@ func TestOpeningEndsWithItsContextWhileOthersWrite(t *testing.T) {
 }
 
 // M-16: work that was carried on before its engine's opening was given up is interrupted, not
-// cancelled: the library cancels what it runs for good where its context ends for another reason.
+// cancelled. The library cancels what it runs for good where its context ends for another reason.
 func TestWorkGoesOnThatAnInterruptedOpeningBegan(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "engine.sqlite")

@@ -90,8 +90,8 @@ func TestWorkIsErased(t *testing.T) {
 	}
 }
 
-// M-57: an erasure that another reader keeps traces of says so, does so again when it
-// is asked again, and is finished by whoever opens the store once the reader is gone.
+// M-57: an erasure that another reader keeps traces of says so, also when it is asked again. Whoever
+// opens the store once the reader is gone finishes it.
 func TestTracesOfWorkAreRemovedLater(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

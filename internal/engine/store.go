@@ -27,9 +27,8 @@ const (
 	synchronousFull = 2
 )
 
-// openStore opens the file on a handle of our own: the library's own would set
-// synchronous to NORMAL on its first connection, and a power cut could then
-// lose an approval.
+// openStore opens the file on a handle of our own. The library's own would set synchronous to
+// NORMAL on its first connection, and a power cut could then lose an approval.
 func openStore(ctx context.Context, path string) (*sql.DB, error) {
 	if err := createPrivate(path); err != nil {
 		return nil, unusable(path, err)

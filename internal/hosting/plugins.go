@@ -69,9 +69,9 @@ func Open(inst *installation.Installation, s *session.Session, o Options) *Plugi
 	return p
 }
 
-// Start starts the plugins that the session's group may use, each sealed, and gives
-// their tools with those of the others, which a call is refused for: they exist, and
-// are not started. own are the tools that exist beside them.
+// Start starts the plugins that the session's group may use, each sealed, and gives their tools. It
+// gives those of the others, too, which exist and are not started: a call of them is refused for
+// that. own are the tools that exist beside them.
 func (p *Plugins) Start(ctx context.Context, own []nacre.Tool) ([]nacre.Tool, error) {
 	plugins, shared := p.shared.part(p.found)
 	used, unused := p.split(plugins)

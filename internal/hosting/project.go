@@ -16,10 +16,10 @@ import (
 // WorkFolder is the folder that a session's agent works on, or why a plugin sees none.
 type WorkFolder func() (string, error)
 
-// lazyPlugin is a plugin that sees the session's project. Its handler starts with the
-// first call, when the folder is there that the agent works on: a run's private
-// clone, which each conversation makes anew, and never the operator's own folder.
-// Where the folder was replaced since, the handler is started again.
+// lazyPlugin is a plugin that sees the session's project. Its handler starts with the first call,
+// when the folder is there that the agent works on. That is a run's private clone, which each
+// conversation makes anew, and never the operator's own folder. Where the folder was replaced
+// since, the handler is started again.
 type lazyPlugin struct {
 	stage   *Stage
 	folder  WorkFolder

@@ -107,9 +107,9 @@ func (h *handedOut) result(raw json.RawMessage) json.RawMessage {
 	return clean
 }
 
-// spellings are how a value stands in what a careless handler says: as it is, in
-// a JSON string, in base64 wherever it begins in what was encoded, such as in an
-// Authorization header, in hexadecimal digits and in an address. The longest is first.
+// spellings are how a value stands in what a careless handler says. It stands there as it is, in a
+// JSON string, in hexadecimal digits and in an address. It stands there in base64, too, wherever it
+// begins in what was encoded, such as in an Authorization header. The longest is first.
 func spellings(value string) []string {
 	quoted, _ := json.Marshal(value) // a string always marshals
 	all := []string{

@@ -154,9 +154,8 @@ func (p *Shared) Close(ctx context.Context) error {
 	return err
 }
 
-// Reload replaces one of the plugins by what its folder is now (D-27). Sessions
-// that are opened from then on have its new tools; calls of earlier ones to code
-// that is gone are refused, since nobody decided on the new one for them.
+// Reload replaces one of the plugins by what its folder is now (D-27). Sessions that are opened from then on have its new tools. Calls of
+// earlier ones to code that is gone are refused, since nobody decided on the new one for them.
 func (p *Shared) Reload(ctx context.Context, name nacre.PluginName) error {
 	if !p.names[name] {
 		return fmt.Errorf("plugin %s has no channel and subscribes to nothing: each session runs its own", name)

@@ -1,6 +1,6 @@
-// Package hosting runs the plugins of a session, or those that `nacre serve` keeps for
-// all of its sessions: it answers what handlers ask, hands them the credentials that
-// they were given, and takes those out of all that they say.
+// Package hosting runs the plugins of a session, or those that `nacre serve` keeps for all of its
+// sessions. It answers what handlers ask, hands them the credentials that they were given, and
+// takes those out of all that they say.
 package hosting
 
 import (
@@ -69,9 +69,8 @@ func newStage(inst *installation.Installation, s *session.Session, recorder nacr
 	return g
 }
 
-// unheard takes the events of a stage that nobody subscribes to, in a run or an exec:
-// a handler that tells of what it did has done it all the same. The 1st, 2nd, 4th, … of
-// a plugin is recorded.
+// unheard takes the events of a stage that nobody subscribes to, in a run or an exec. A handler
+// that tells of what it did has done it all the same. The 1st, 2nd, 4th, … of a plugin is recorded.
 func unheard(g *Stage) Publisher {
 	var mu sync.Mutex
 	told := map[nacre.PluginName]int{}

@@ -7,8 +7,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/ledger"
 )
 
-// M-51: what runs that used a power came to, in the order in which it became known: verified, failed, or
-// decided on by a person later; what is neither says nothing.
+// M-51: what runs that used a power came to, in the order in which it became known. They were verified,
+// failed, or decided on by a person later, and a run without any of these says nothing.
 func TestEvidenceOfAPower(t *testing.T) {
 	l := open(t, file(t))
 	run := func(n byte, status ledger.Status, outcome ledger.Outcome, powers ...string) string {

@@ -67,11 +67,10 @@ func (l *Ledger) AuditorsOf(ctx context.Context, role string, sessions []string)
 	return names, err
 }
 
-// Forget takes the texts out of the rows of sessions that have ended, and out of the
-// file's bytes: what was asked, unless another run was asked the same, what the agent
-// reported, and the reasons of changes (M-57). All else of a row stays, with the
-// digests of its texts and the records that it stands on.
-// Error: [ErrTraces], where the file still holds traces.
+// Forget takes the texts out of the rows of sessions that have ended, and out of the file's bytes
+// (M-57). Texts are what was asked, unless another run was asked the same, what the agent reported,
+// and the reasons of changes. All else of a row stays, with the digests of its texts and the
+// records that it stands on. Error: [ErrTraces], where the file still holds traces.
 func (l *Ledger) Forget(ctx context.Context, sessions []string) error {
 	list, err := l.machine.list(sessions)
 	if err != nil {

@@ -48,10 +48,10 @@ func Open(ctx context.Context, path string, now func() time.Time) (*Ledger, erro
 // oneAtATime is the advisory lock of whoever writes the ledger in a store.
 const oneAtATime = 0x6e636c67
 
-// OpenOn opens the ledger that the machines of an installation share. What a node writes to
-// it comes before the end of its lease, or is refused. Sessions are those of the machine
-// with the given id, of at least [machineLength] letters: another one's are told by the beginning of its id, a slash
-// and theirs, and nothing is done to their runs by the session's name.
+// OpenOn opens the ledger that the machines of an installation share. What a node writes to it comes before the end
+// of its lease, or is refused. Sessions are those of the machine with the given id, of at least
+// [machineLength] letters. Another one's are told by the beginning of its id, a slash and their names, and nothing
+// is done to their runs by the session's name.
 func OpenOn(ctx context.Context, store *database.Store, id string, now func() time.Time) (*Ledger, error) {
 	if now == nil || len(id) < machineLength {
 		return nil, errors.New("ledger: a clock and a machine's id are required")

@@ -166,7 +166,7 @@ type End struct {
 	// CostMicroUSD is what the gateway metered, in millionths of a dollar.
 	CostMicroUSD        int64
 	TokensIn, TokensOut int64
-	// Project is the folder that it worked on, and Tries how often its agent did: 0 where
+	// Project is the folder that it worked on, and Tries how often its agent did. Tries is 0 where
 	// the run did not come to a result of its own, from which nothing is estimated.
 	Project string
 	Tries   int

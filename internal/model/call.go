@@ -55,9 +55,8 @@ const (
 	chargeNothing
 )
 
-// maxRefusals is how many refused requests of a session are answered and
-// recorded; after them every connection is cut, so that a sandbox cannot fill
-// the disk with its own refusals.
+// maxRefusals is how many refused requests of a session are answered and recorded. After them every
+// connection is cut, so that a sandbox cannot fill the disk with its own refusals.
 const maxRefusals = 10_000
 
 // ServeHTTP carries one call: who? → allowed? → reserve → record → send → pass on → settle → record.

@@ -39,11 +39,10 @@ const (
 // errBook says that the account of the day cannot be used, so nothing may be spent.
 var errBook = errors.New("the account of what was spent today cannot be used")
 
-// Daybook is what all sessions of an installation have spent, day by day: a
-// folder with a journal for each, which every process writes to under one lock
-// and flushes before a call is made (M-04). A clock that goes back stays on
-// the last day that was written, so that it refills nothing. It is safe for
-// concurrent use.
+// Daybook is what all sessions of an installation have spent, day by day (M-04). It is a folder
+// with a journal for each day, which every process writes to under one lock and flushes before a
+// call is made. A clock that goes back stays on the last day that was written, so that it refills
+// nothing. It is safe for concurrent use.
 type Daybook struct {
 	dir  string
 	zone *time.Location

@@ -131,9 +131,9 @@ const (
 	slack          = 25
 )
 
-// crossCheck raises the account to what was counted here, and reports whether
-// the upstream had claimed less, or far more than could have passed: then its
-// claim, the larger, stands and is recorded.
+// crossCheck raises the account to what was counted here, and reports whether the upstream had
+// claimed less, or far more than could have passed. In the second case its claim, the larger,
+// stands and is recorded.
 func (m *meter) crossCheck(r *request) (short, over bool) {
 	in, out := int64((r.textBytes()-r.opaque)/mostPromptBytesPerToken), int64(m.text/mostBytesPerToken)
 	if missing := in - m.usage.In(); missing > 0 {

@@ -1,9 +1,8 @@
-// Package model promises that a sandbox gets answers from a model and nothing
-// else from its vendor: a gateway on one unix socket that holds the keys, lets
-// through an allow-list of Anthropic Messages, OpenAI Responses and OpenAI Chat
-// Completions with the client's own tools only, reserves what a call may cost before it is made, and records
-// every call without its content (M-04). It is not a tunnel and not a cache,
-// and it does not judge what is said.
+// Package model promises that a sandbox gets answers from a model and nothing else from its vendor (M-04). A
+// gateway on one unix socket holds the keys. It lets through an allow-list of Anthropic Messages, OpenAI
+// Responses and OpenAI Chat Completions with the client's own tools only. It reserves what a call may cost
+// before it is made, and records every call without its content. It is not a tunnel and not a cache, and it
+// does not judge what is said.
 package model
 
 import (
@@ -124,8 +123,8 @@ type Oversight struct {
 	// Observe, when set, is given the body of every request that is accepted,
 	// before it is sent on. It must not keep or change it.
 	Observe func(body []byte)
-	// Revoked, when set, tells whether what the session was granted was taken back: nothing is sent to
-	// a model then, and a call that is under way ends within about a second (M-35).
+	// Revoked, when set, tells whether what the session was granted was taken back. Nothing is sent to a
+	// model then, and a call that is under way ends within about a second (M-35).
 	Revoked func() bool
 }
 

@@ -100,9 +100,9 @@ func (o Oversight) endRevoked(ctx context.Context, stop context.CancelCauseFunc)
 	}
 }
 
-// ask sends a request. Where the vendor rejects the token of a login, the login gives
-// another one, and the request is sent once more: the token may have been revoked, or
-// have ended while the call waited.
+// ask sends a request. Where the vendor rejects the token of a login, the login gives another one,
+// and the request is sent once more. The token may have been revoked, or have ended while the call
+// waited.
 func (g *Gateway) ask(ctx context.Context, c *call, query string, header http.Header, body []byte) (*http.Response, *refusal, error) {
 	resp, no, err := g.post(ctx, c, query, header, body)
 	if no != nil || err != nil || !c.upstream.credential.login || resp.StatusCode != http.StatusUnauthorized {

@@ -33,9 +33,9 @@ type Upstream struct {
 	// Lacks says what is missing before it can be asked, such as "CORP_KEY is not
 	// set". Its Models are then refused, and asked nowhere else.
 	Lacks string
-	// Compatible says that it is not OpenAI itself: a maximum that the brain does
-	// not set is sent to Chat as max_tokens, as it is to every loopback address,
-	// and the field store is left out of Chat.
+	// Compatible says that it is not OpenAI itself. A maximum that the brain does not set is sent
+	// to Chat as max_tokens, as it is to every loopback address, and the field store is left out of
+	// Chat.
 	Compatible bool
 }
 

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// IsGitName reports whether one path component is ".git" on some file system:
-// as it is, in another case, with trailing dots, spaces or a stream name
-// (NTFS), as its short name, or with code points that HFS+ ignores. NTFS also
-// takes a backslash for a separator.
+// IsGitName reports whether one path component is ".git" on some file system. It may be that as it
+// is, in another case, or with trailing dots, spaces or a stream name (NTFS). It may be the short
+// name, or hold code points that HFS+ ignores. NTFS also takes a backslash for a separator.
 func IsGitName(component string) bool {
 	for part := range strings.SplitSeq(component, `\`) {
 		if isGitNamePart(part) {

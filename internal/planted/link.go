@@ -9,8 +9,8 @@ import (
 // maxHops is how many links are followed from one to the next.
 const maxHops = 8
 
-// ClassifyLink says what obeys a link by its path alone: a name that matters of a file, or
-// of a folder by which programs find what is in it, since the link may lead to either.
+// ClassifyLink says what obeys a link by its path alone. The link may lead to a file or to a
+// folder, so a name counts that matters for either.
 func ClassifyLink(name string) Class {
 	c := Classify(name)
 	if c.Kind != None {
@@ -26,9 +26,9 @@ func ClassifyLink(name string) Class {
 	return c
 }
 
-// ShownAs gives the places that links lead to whose names are sensitive, with why, and
-// the links on the way there: each shows other content under the name once it changes.
-// read gives what is in a link, or says that it is none.
+// ShownAs gives the places that links lead to whose names are sensitive, with why, and the links on
+// the way there. Each of these links shows other content under the name once it changes. read gives
+// what is in a link, or says that it is none.
 func ShownAs(links iter.Seq[string], read func(name string) (target string, isLink bool)) map[string]Class {
 	shown := make(map[string]Class)
 	for link := range links {

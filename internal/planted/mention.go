@@ -59,9 +59,9 @@ func Mentions(caller, text string) []string {
 	return paths
 }
 
-// CalledUnasked are those that run when nobody chose them: not what an editor's tasks call,
-// unless some start with the folder, nor prose that a list names for another reason than to
-// run it.
+// CalledUnasked are those that run when nobody chose them. What an editor's tasks call is not among
+// them, unless some start with the folder. Nor is prose that a list names for another reason than
+// to run it.
 func CalledUnasked(caller, text string) []string {
 	if caller == tasks && !strings.Contains(text, "folderOpen") || strings.HasSuffix(caller, ".sample") {
 		return nil

@@ -1,7 +1,6 @@
-// Package planted knows which files programs of a host obey, run or trust
-// without being told to, and why: the one list that what an agent left in a
-// project is held against, be it on the host itself or in a change that is to
-// land (M-13). It decides by names and says it in few lines; it opens nothing.
+// Package planted knows which files programs of a host obey, run or trust without being told to, and
+// why (M-13). What an agent left in a project is held against this one list, on the host itself or
+// in a change that is to land. It decides by names and says it in few lines; it opens nothing.
 package planted
 
 import (
@@ -175,8 +174,8 @@ func Sort(findings []Finding) {
 type Top struct {
 	// Git says that a .git was there.
 	Git bool `json:"git,omitempty"`
-	// Open says that every user could write there already, by its mode, and Throughout
-	// that all that lay in it was so too, as on a file system that keeps no rights.
+	// Open says that every user could write there already, by its mode. Throughout says that all
+	// that lay in it was so too, as on a file system that keeps no rights.
 	Open       bool `json:"open,omitempty"`
 	Throughout bool `json:"throughout,omitempty"`
 	// Listed says that it had an access list.

@@ -29,8 +29,9 @@ func TestAFileIsToldWithWhoObeysIt(t *testing.T) {
 	}
 }
 
-// F-01 to F-14: what a program of a host obeys without being told to is on the list, with that program
-// and not as any file whose name begins with a dot. Each of these stood on no line before.
+// F-01 to F-14: what a program of a host obeys without being told to is on the list. It stands there
+// with that program, and not as any file whose name begins with a dot. Each of these stood on no line
+// before.
 func TestWhatProgramsObeyIsOnTheList(t *testing.T) {
 	for program, names := range map[string]string{
 		"a tool of git hooks":             "lefthook-local.json lefthook-local.toml lefthook.jsonc .overcommit.yml .lefthook.yml .lefthook-local.toml",

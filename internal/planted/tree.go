@@ -17,8 +17,8 @@ func above(name string) []string {
 	return append(list, name)
 }
 
-// Collisions looks through all names of a tree, and tells of one whether it, or a folder
-// around it, is the same as another on a file system that ignores case.
+// Collisions looks through all names of a tree. It tells of one whether it, or a folder around it,
+// is the same as another on a file system that ignores case.
 func Collisions(names iter.Seq[string]) func(name string) bool {
 	count, seen := map[string]int{}, map[string]bool{}
 	for name := range names {
@@ -60,9 +60,9 @@ func InPlace(n int, change func(i int) (name string, held bool)) (beside []int) 
 	return beside
 }
 
-// Bare looks through all names of a tree, and tells of one whether it is in a folder that
-// git takes for a repository, without any .git: git obeys its configuration as soon as
-// somebody enters it. What makes the folder one may be links and files as well.
+// Bare looks through all names of a tree, and tells of one whether it is in a folder that git takes
+// for a repository, without any .git. git obeys its configuration as soon as somebody enters it.
+// What makes the folder one may be links and files as well.
 func Bare(names iter.Seq[string]) func(name string) bool {
 	has := map[string]RepositoryParts{}
 	for name := range names {

@@ -147,9 +147,9 @@ func endAfter(proc Process, grace time.Duration) {
 	time.AfterFunc(grace, func() { _ = proc.Kill() })
 }
 
-// messages is a server's standard streams with what is no message taken out of
-// them: a line that is too large, or no JSON, is answered in the server's name,
-// so that it costs one call and not the session.
+// messages is a server's standard streams with what is no message taken out of them. A line that is
+// too large, or no JSON, is answered in the server's name, so that it costs one call and not the
+// session.
 type messages struct {
 	proc    Process
 	fault   func(what string)

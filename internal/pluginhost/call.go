@@ -23,10 +23,9 @@ func (u unavailable) Error() string { return string(u) }
 // Unavailable tells the kernel to answer PLUGIN_UNAVAILABLE.
 func (unavailable) Unavailable() bool { return true }
 
-// do carries out one call through the handler. A *nacre.Refusal is the
-// handler's ToolError or an answer that is too large; a deadline is
-// context.DeadlineExceeded, no process to ask is an error with Unavailable;
-// all else is a plain error, of which the agent learns nothing (D-14).
+// do carries out one call through the handler. A *nacre.Refusal is the handler's ToolError or an
+// answer that is too large. A deadline is context.DeadlineExceeded, and no process to ask is an
+// error with Unavailable. All else is a plain error, of which the agent learns nothing (D-14).
 func (u *unit) do(ctx context.Context, in nacre.Invocation) (json.RawMessage, error) {
 	c, err := u.enter()
 	if err != nil {

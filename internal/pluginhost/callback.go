@@ -23,8 +23,8 @@ const (
 	maxTicketCallbacks = 1000 // for each request
 	maxTopic           = 128  // bytes
 	// maxChannelMinute is how many messages that are taken, and credentials, a channel has in a
-	// minute, and maxCallsMinute how many calls of all kinds: so many that strangers who write and
-	// press do not use up what an operator needs.
+	// minute, and maxCallsMinute how many calls of all kinds. They are so many that strangers who
+	// write and press do not use up what an operator needs.
 	maxChannelMinute = 600
 	maxCallsMinute   = 60_000
 )

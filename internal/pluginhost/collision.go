@@ -34,11 +34,11 @@ func collision(format string, values ...any) *Collision {
 	return &Collision{fmt.Sprintf(format, values...)}
 }
 
-// Settle gives each plugin that cannot live beside the others a [Collision] as its
-// Err: all that share a tool or a folder of skills, since nobody said which one
-// was meant, and each that takes a name of nacre's own, or of taken, which has the
-// tools that exist already. The others are as they were. A plugin that has an Err
-// already provides nothing, and collides with nobody.
+// Settle gives each plugin that cannot live beside the others a [Collision] as its Err. Such are
+// all that share a tool or a folder of skills, since nobody said which one was meant. Such is each,
+// too, that takes a name of nacre's own, or of taken, which has the tools that exist already. The
+// others are as they were. A plugin that has an Err already provides nothing, and collides with
+// nobody.
 func Settle(found []Found, taken map[nacre.ToolName]string) []Found {
 	settled := slices.Clone(found)
 	tools, skills := map[nacre.ToolName][]int{}, map[string][]int{}
@@ -65,9 +65,9 @@ func Settle(found []Found, taken map[nacre.ToolName]string) []Found {
 	return settled
 }
 
-// takesOwn is a plugin's collision with nacre itself. Memory is nacre's own: what a
-// plugin says of trust and of labels is not to be believed, and an agent may learn
-// only what a person can look at and erase with nacre memory (D-43 to D-45).
+// takesOwn is a plugin's collision with nacre itself. Memory is nacre's own, since what a plugin
+// says of trust and of labels is not to be believed. An agent may learn only what a person can look
+// at and erase with nacre memory (D-43 to D-45).
 func takesOwn(f Found, taken map[nacre.ToolName]string) *Collision {
 	if slices.Contains(f.Manifest.Provides.Hooks, plugin.HookMemoryBrief) {
 		return collision("memory is nacre's own: no plugin takes its place with the hook %s", plugin.HookMemoryBrief)

@@ -163,8 +163,8 @@ func handlerArgv(dir string, m plugin.Manifest) ([]string, error) {
 	return []string{"./" + handlerFile}, nil
 }
 
-// missingScript tells of a program, or of a script that it is given, which the folder
-// should have and has not: that is the manifest's fault, and known before a start (F-80).
+// missingScript tells of a program, or of a script that it is given, which the folder should have
+// and has not. That is the manifest's fault, and known before a start (F-80).
 func missingScript(dir string, argv []string) error {
 	for i, word := range argv {
 		named := i == 0 && strings.Contains(word, "/") || i == 1 && scriptName(word)

@@ -67,7 +67,7 @@ func TestAHandlerIsGivenTheFilesOfTheCall(t *testing.T) {
 }
 
 // D-13, M-48: a tool that says how much its files hold reads them in parts, to the last byte, and
-// no other file; what is more is refused before the handler hears of it, with both numbers.
+// no other file. What is more is refused before the handler hears of it, with both numbers.
 func TestAHandlerReadsLargeFilesInParts(t *testing.T) {
 	root := t.TempDir()
 	writeFile(t, filepath.Join(root, "p", "manifest.json"), `{"description":"d","version":"1.0.0","handler":["self","sdk"],"provides":{"tools":[{"name":"parts","description":"d",

@@ -312,10 +312,10 @@ func (h *Host) Deliver(ctx context.Context, e plugin.Envelope, may func(nacre.Pl
 	}
 }
 
-// Close refuses new calls, waits for those in flight, tells the handlers to
-// shut down and ends what is left: all plugins at once, at most Limits.Drain +
-// Limits.Shutdown, and at once when ctx ends (D-24). It returns an error for
-// each plugin that had to be ended by force. A second Close returns the same.
+// Close refuses new calls, waits for those in flight, tells the handlers to shut down and ends what
+// is left (D-24). It does so for all plugins at once, takes at most Limits.Drain + Limits.Shutdown,
+// and ends at once when ctx does. It returns an error for each plugin that had to be ended by
+// force. A second Close returns the same.
 func (h *Host) Close(ctx context.Context) error {
 	h.closing.Do(func() { h.outcome = h.close(ctx) })
 	return h.outcome

@@ -21,9 +21,9 @@ const (
 
 var errEndless = errors.New("too much in lines that are too long")
 
-// readLine returns a line without its end. Of one longer than limit it
-// returns the first bytes and the last, and whole is false; the rest is never
-// kept and is taken from budget, which it must not exceed.
+// readLine returns a line without its end. Of one longer than limit it returns the first bytes and
+// the last, and whole is false. The rest is never kept and is taken from budget, which it must not
+// exceed.
 func readLine(r *bufio.Reader, limit int, budget *int) (line []byte, whole bool, err error) {
 	var end []byte
 	for {

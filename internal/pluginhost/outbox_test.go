@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// P-05: a line is written by who sends it where the pipe takes it at once; what the pipe
-// does not take waits, whole and in order, though many send at once.
+// P-05: a line is written by who sends it where the pipe takes it at once. What the pipe does not
+// take waits, whole and in order, though many send at once.
 func TestLinesThatAPipeDoesNotTakeAtOnceWait(t *testing.T) {
 	h := mode(t, "sdk", options(t), "echo")
 	var calls sync.WaitGroup

@@ -268,7 +268,7 @@ func (u *unit) supervise(run, life context.Context, c *conn) {
 }
 
 // heed returns with the end of a process, or of run. Of one that serves a channel it records
-// meanwhile what that says for people, such as that its service is not reached: no call fails then
+// meanwhile what that says for people, such as that its service is not reached. No call fails then
 // of which it would be told.
 func heed(run, life context.Context, u *unit, c *conn) {
 	var heard <-chan struct{}

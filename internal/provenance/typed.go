@@ -7,7 +7,7 @@ import (
 )
 
 // The kinds of docs that only the operator's words have. One is a number that is written as a word
-// or with its unit, the other an id of two characters, which is too short to be looked for in
+// or with its unit. The other is an id of two characters, which is too short to be looked for in
 // texts.
 const (
 	countKind = "\x01c"

@@ -26,8 +26,8 @@ const (
 	// it, and nearTried how many bases of a project are held against it.
 	maxNear   = 1000
 	nearTried = 4
-	// past is how much older a base's files are made than its index: git takes a file
-	// that is as old as the index for one that may have changed since.
+	// past is how much older a base's files are made than its index. git takes a file that is as
+	// old as the index for one that may have changed since.
 	past = time.Minute
 )
 
@@ -40,12 +40,11 @@ const (
 	baseGit   = "git"
 )
 
-// Base is a checkout of a commit that nobody writes to: the sessions of a project
-// share it, each with a layer of its own over it. It is made of git's objects,
-// each of which was held against its id when it was written, and it is taken for
-// whole as long as no inode of it has changed since, which only root could hide. A
-// base is of one boot of the machine: what had not reached the disk when the power
-// went is not missed.
+// Base is a checkout of a commit that nobody writes to: the sessions of a project share it, each
+// with a layer of its own over it. It is made of git's objects, each of which was held against its
+// id when it was written. It is taken for whole as long as no inode of it has changed since, which
+// only root could hide. A base is of one boot of the machine: what had not reached the disk when
+// the power went is not missed.
 type Base struct {
 	// Files is the folder of its files, with an empty .git.
 	Files string
@@ -59,11 +58,10 @@ type Base struct {
 // Overlays are a project's bases, and the layers over them.
 type Overlays struct{ *Project }
 
-// OpenBase finds a base for the project's own commit below dir, a folder of the
-// host's own, or makes it: its own, or that of a commit that it goes on from and from
-// which it differs in few files, so that work that lands does not make the next
-// work's base useless. It is the caller's until Release. A base that is damaged is
-// made anew; where a session still works over it the error is ErrNoBase.
+// OpenBase finds or makes a base for the project's own commit below dir, a folder of the host's
+// own. It may be that of a commit that this one goes on from and differs from in few files, so that
+// work that lands does not make the next work's base useless. It is the caller's until Release. A
+// base that is damaged is made anew; where a session still works over it the error is ErrNoBase.
 func (p Overlays) OpenBase(ctx context.Context, dir string) (*Base, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -206,9 +206,9 @@ func TestALayerOfAnotherKindIsRefused(t *testing.T) {
 	}
 }
 
-// P-03: work that lands does not make the next work's base useless: a commit that
-// differs in few files is a layer over an earlier one's base, in which git sees
-// nothing changed, and from which the same tree comes back.
+// P-03: work that lands does not make the next work's base useless. A commit that differs in few
+// files is a layer over an earlier one's base, in which git sees nothing changed, and from which
+// the same tree comes back.
 func TestABaseServesTheCommitsNearIt(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, map[string]string{"a.txt": "a\n", "gone/b.txt": "b\n", "was": "file\n", "dir/c": "c\n", "run": "#!/bin/sh\n"})
@@ -254,9 +254,9 @@ func TestABaseServesTheCommitsNearIt(t *testing.T) {
 	sameFiles(t, files(t, out), files(t, r.work))
 }
 
-// S-11, P-03: a clone holds its commit's history and nothing else of the user's. A base
-// of a commit that is in no such history, here one whose secret was amended away,
-// serves no other commit: its git folder has what the user took back.
+// S-11, P-03: a clone holds its commit's history and nothing else of the user's. A base of a commit
+// that is in no such history serves no other commit, since its git folder has what the user took
+// back. Here that is a commit whose secret was amended away.
 func TestABaseOfAnotherHistoryServesNoOtherCommit(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, map[string]string{"a.txt": "a\n"})

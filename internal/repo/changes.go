@@ -36,8 +36,8 @@ type Change struct {
 	// Sensitive says why a person should look before it lands: it makes the host
 	// or a tool run or trust something later (M-13). Empty where it does not.
 	Sensitive string `json:"sensitive,omitempty"`
-	// Held says that it does not land before a person has looked (M-67): a program of the
-	// host obeys it by itself, or when the project is built, or its name misleads.
+	// Held says that it does not land before a person has looked (M-67). A program of the host
+	// obeys it by itself, or when the project is built, or its name misleads.
 	Held bool `json:"held,omitempty"`
 }
 

@@ -21,10 +21,9 @@ type Clone struct {
 	over Commit
 }
 
-// Clone makes the private clone in a directory that is empty or missing:
-// objects copied, a git directory with a configuration of ours, one branch at
-// the base commit with its history, and nothing else of the user's: no remotes,
-// reflogs, stashes or other branches (S-11).
+// Clone makes the private clone in a directory that is empty or missing (S-11). It copies objects,
+// and makes a git directory with a configuration of ours and one branch at the base commit with its
+// history. Nothing else of the user's is there: no remotes, reflogs, stashes or other branches.
 func (p *Project) Clone(ctx context.Context, dir string) (*Clone, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,9 +97,9 @@ func packTo(ctx context.Context, p *Project, gitDir string, revisions ...string)
 	return err
 }
 
-// cloneConfig goes with every clone. Inside, files are another user's, and other
-// inodes, than they were when the index was made: git would read all of them again
-// each time that it is asked what changed.
+// cloneConfig goes with every clone. Inside, files are another user's, and other inodes, than they
+// were when the index was made. git would otherwise read all of them again each time that it is
+// asked what changed.
 const cloneConfig = "[core]\n\thooksPath = /dev/null\n\tcheckStat = minimal\n\ttrustctime = false\n"
 
 // writeRefs gives a clone its one branch.

@@ -139,9 +139,9 @@ func pointer(file, prefix string) (string, error) {
 	return filepath.Clean(text), nil
 }
 
-// pointsBack refuses a .git that claims somebody else's repository: a worktree
-// is known to the repository it shares, which names its .git file; a
-// submodule's git directory names its work tree.
+// pointsBack refuses a .git that claims somebody else's repository. A worktree is known to the
+// repository it shares, which names its .git file, and a submodule's git directory names its work
+// tree.
 func (p *place) pointsBack(dot string) error {
 	if p.commonDir != p.gitDir {
 		if filepath.Dir(p.gitDir) != filepath.Join(p.commonDir, "worktrees") {

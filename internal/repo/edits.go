@@ -15,10 +15,10 @@ import (
 // their uncommitted edits. Nobody but the host writes there, and it outlives a crash.
 const editsRef = "refs/nacre/edits"
 
-// WithEdits makes the base of a project that was just opened a commit of the user's files
-// as they are now, on top of their HEAD: what is tracked, and what is neither tracked nor
-// ignored (U-20). No hook, filter or file system monitor of theirs runs, and none of their
-// refs, index or files changes. Where nothing differs the base stays.
+// WithEdits makes the base of a project that was just opened a commit of the user's files as they
+// are now, on top of their HEAD. It has what is tracked, and what is neither tracked nor ignored
+// (U-20). No hook, filter or file system monitor of theirs runs, and none of their refs, index or
+// files changes. Where nothing differs the base stays.
 func WithEdits(ctx context.Context, p *Project) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,9 +22,9 @@ func editing(t *testing.T, u *user) (*run, error) {
 	return r, repo.WithEdits(t.Context(), r.project)
 }
 
-// U-20: the base has exactly the files that git would commit of the work tree, whatever
-// was done to them; the user's repository stays as it was, and what their hooks and
-// filters would do is not done.
+// U-20: the base has exactly the files that git would commit of the work tree, whatever was done to
+// them. The user's repository stays as it was, and what their hooks and filters would do is not
+// done.
 func TestTheBaseHasTheUncommittedEdits(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(t *testing.T, u *user){
@@ -104,8 +104,8 @@ func TestTheBaseHasTheUncommittedEdits(t *testing.T) {
 	}
 }
 
-// U-20: a repository inside and a submodule stay what they are, a filter of the user's makes
-// no edit of a file that they did not touch, and what is too big is refused.
+// U-20: a repository inside and a submodule stay what they are. A filter of the user's makes no
+// edit of a file that they did not touch, and what is too big is refused.
 func TestWhatIsNoEdit(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, map[string]string{"README.md": "hello\n", "big.bin": "pointer\n"})
@@ -144,8 +144,8 @@ func TestWhatIsNoEdit(t *testing.T) {
 	}
 }
 
-// U-20: what lands are the agent's changes, on top of where the branch is by then, and not
-// the user's edits; a clone of a session that is carried on has them still.
+// U-20: what lands are the agent's changes, on top of where the branch is by then, and not the
+// user's edits. A clone of a session that is carried on has the edits still.
 func TestOnlyTheAgentsChangesLand(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("line\n", 20)

@@ -339,8 +339,8 @@ func TestLinksInTheGitDirectoryLeadNowhere(t *testing.T) {
 	}
 }
 
-// S-11: whoever wrote a git directory, an agent in a folder that had none or the packer of an archive, could have it
-// show the history of any other repository of the person, which an agent would then read.
+// S-11: a git directory could show the history of any other repository of the person, which an agent would then
+// read. It may come from an agent in a folder that had none, or from the packer of an archive.
 func TestHistoryOfElsewhereIsNotRead(t *testing.T) {
 	t.Parallel()
 	for name, lead := range map[string]func(victim, objects string) error{

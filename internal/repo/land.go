@@ -73,10 +73,10 @@ type landing struct {
 // is checked out in this work tree, its clean files and index follow, under
 // git's own lock. The user's hooks and filters do not run.
 //
-// Errors to act on: *MovedError (merge and verify again); *StayedError (the work tree
-// changed the same files or is busy, or the branch is checked out elsewhere: the commit is
-// complete on a branch of its own, which Landed names). Landing again what has landed is
-// no error. After a crash, Recover completes it.
+// Errors to act on: *MovedError (merge and verify again) and *StayedError. The latter comes where
+// the work tree changed the same files or is busy, or the branch is checked out elsewhere. The
+// commit is then complete on a branch of its own, which Landed names. Landing again what has landed
+// is no error. After a crash, Recover completes it.
 func (p *Project) Land(ctx context.Context, r LandRequest) (Landed, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

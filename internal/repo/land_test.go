@@ -389,8 +389,8 @@ func TestWhatHasLandedIsNotLandedAgain(t *testing.T) {
 	}
 }
 
-// U-20: what the user changed, staged or not, keeps nothing from landing that the work
-// does not change itself, and is as it was afterwards, also where the landing was killed.
+// U-20: what the user changed, staged or not, keeps nothing from landing that the work does not
+// change itself. It is as it was afterwards, also where the landing was killed.
 func TestUnrelatedChangesAreNotInTheWay(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []string{"", "swapped", "deleted", "files", "index"} {

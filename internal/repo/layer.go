@@ -92,10 +92,9 @@ func Written(dir string) string {
 	return filepath.Join(dir, nacre.LayerUpper)
 }
 
-// Left is what a clone leaves for a person to look at, once nobody works on it any
-// more: the folder, and of a layer the commit from which the files in it differ, none
-// for a whole clone. What only the kernel needed goes: an ordinary user cannot look
-// into it.
+// Left is what a clone leaves for a person to look at, once nobody works on it any more. It gives
+// the folder, and for a layer the commit from which the files in it differ, which is none for a
+// whole clone. What only the kernel needed goes: an ordinary user cannot look into it.
 func Left(dir string) (kept string, over Commit, err error) {
 	over, err = overOf(dir)
 	if err != nil || over == "" {
@@ -132,8 +131,8 @@ func copyGitDir(from, to string) error {
 	})
 }
 
-// Layer makes a tree of a base and a layer over it: dir, which is empty or missing,
-// gets the files in which they differ, and what hides those that are gone.
+// Layer makes a tree of a base and a layer over it. dir, which is empty or missing, gets the files
+// in which they differ, and what hides those that are gone.
 func (p Overlays) Layer(ctx context.Context, b *Base, tree Tree, dir string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,9 +160,9 @@ func (p Overlays) layer(ctx context.Context, b *Base, tree Tree, dir string) err
 	return errors.Join(err, root.Close())
 }
 
-// LayerMatches proves that a base with the layer in dir over it is exactly a tree:
-// no file of the base has changed since it was made, and the layer holds just the
-// files in which they differ, byte for byte.
+// LayerMatches proves that a base with the layer in dir over it is exactly a tree. No file of the
+// base has changed since it was made, and the layer holds just the files in which they differ, byte
+// for byte.
 func (p Overlays) LayerMatches(ctx context.Context, b *Base, tree Tree, dir string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,8 +243,8 @@ func (p Overlays) deltaFrom(ctx context.Context, b *Base, tree Tree) (delta, err
 	return d, err
 }
 
-// hiddenBy are the topmost names that a layer has to hide so that files are gone: a
-// folder that nothing is left in is not there, as it is not in a checkout.
+// hiddenBy are the topmost names that a layer has to hide so that files are gone. A folder that
+// nothing is left in is not there, as it is not in a checkout.
 func (p Overlays) hiddenBy(ctx context.Context, gone []string, tree Tree) ([]string, error) {
 	entries, err := p.listTree(ctx, string(tree))
 	if err != nil {

@@ -53,8 +53,8 @@ type Merged struct {
 // user's moves. Merge drivers that attributes name are not used. Where both
 // sides changed the same lines it returns *ConflictError.
 //
-// A base with uncommitted edits of the user's is no part of what comes out: the commit is
-// what the tree changes of them, on top of the target alone (U-20).
+// A base with uncommitted edits of the user's is no part of what comes out. The commit is what the
+// tree changes of them, on top of the target alone (U-20).
 func (p *Project) Merge(ctx context.Context, r MergeRequest) (Merged, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

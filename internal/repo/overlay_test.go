@@ -21,8 +21,8 @@ import (
 // that this process may mount.
 const overlayWay = "NACRE_REPO_OVERLAY"
 
-// againOverBases runs all tests once more, with clones that are layers over bases
-// (issue 12): in mounts of its own, and, where this is no root, as the root of them.
+// againOverBases runs all tests once more, with clones that are layers over bases (issue 12). They
+// run in mounts of their own, and, where this is not root, as the root of them.
 func againOverBases() int {
 	for _, other := range []string{"test.fuzz", "test.bench", "test.list"} {
 		if f := flag.Lookup(other); f != nil && f.Value.String() != "" {

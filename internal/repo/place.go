@@ -34,7 +34,7 @@ func Find(dir string) (Place, error) {
 // Setting is one value of git's configuration.
 type Setting struct {
 	Key, Value string
-	// Own tells what the repository says from what its user says for all of theirs, and Elsewhere
+	// Own tells what the repository says from what its user says for all of theirs. Elsewhere tells
 	// what it includes from a file that is neither its own nor a configuration of its user's.
 	Own, Elsewhere bool
 }

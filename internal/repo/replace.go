@@ -17,8 +17,8 @@ type Making struct {
 	Now time.Time
 }
 
-// Replace moves a branch of a session's to a commit with the same files, which made makes of
-// the commits that no branch but the session's has, parents first: at most so many.
+// Replace moves a branch of a session's to a commit with the same files. made makes that commit of
+// those that no branch but the session's has, parents first: at most so many.
 func Replace(ctx context.Context, p *Project, r LandRequest, most int, made func(m Making, apart []Commit) (Commit, error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,8 +1,7 @@
-// Package repo promises that an agent's files reach the user's project whole or
-// not at all, and byte for byte as they were verified (S-11, S-12). The agent
-// works in a private clone; its files are read back by this program, never by
-// git run on metadata that the agent could write; git serves only as an object
-// store of the host's own and as a merge engine. Nothing that the project's own
+// Package repo promises that an agent's files reach the user's project whole or not at all, and
+// byte for byte as they were verified (S-11, S-12). The agent works in a private clone, and this
+// program reads its files back, never git run on metadata that the agent could write. git serves
+// only as an object store of the host's own and as a merge engine. Nothing that the project's own
 // configuration, hooks, filters or attributes name is ever run.
 //
 // It does not decide: verification is between Snapshot and Land, and is the

@@ -54,8 +54,8 @@ func (c *Change) mark(class planted.Class) {
 	c.Sensitive, c.Held = class.Reason(), class.Kind != planted.None && class.Kind.Level() <= planted.Misleading
 }
 
-// markLinks finds links that lead out of the project, what a link shows under a sensitive
-// name, what git's configuration names or a trusted file calls, and of the rest what may be run.
+// markLinks finds links that lead out of the project, and what a link shows under a sensitive name.
+// It finds what git's configuration names or a trusted file calls, and of the rest what may be run.
 func (p *Project) markLinks(ctx context.Context, files []Change, entries map[string]entry) error {
 	var links []string
 	for name, e := range entries {

@@ -20,15 +20,13 @@ import (
 
 const snapshotRef = "refs/nacre/snapshot"
 
-// Snapshot builds the tree that is the base commit with the agent's files:
-// new, changed and deleted ones, their modes, and symbolic links as links. It
-// reads the work tree only, of a layer what is in the layer only, never the clone's .git, and must be called when
-// nothing of the agent runs any more.
+// Snapshot builds the tree that is the base commit with the agent's files: new, changed and deleted ones, their
+// modes, and symbolic links as links. It reads the work tree only, of a layer what is in the layer only, and
+// never the clone's .git. It must be called when nothing of the agent runs any more.
 //
-// Left out, and listed in Changes: untracked files that the base commit's
-// ignore rules ignore (what the agent writes into a .gitignore hides nothing),
-// nested git directories and names that some system takes for one, files in
-// submodules, sockets, pipes and devices. Too much of anything is an error.
+// Left out, and listed in Changes, are untracked files that the base commit's ignore rules ignore. What the agent
+// writes into a .gitignore hides nothing. Left out, too, are nested git directories and names that some system
+// takes for one, files in submodules, sockets, pipes and devices. Too much of anything is an error.
 func (c *Clone) Snapshot(ctx context.Context) (Tree, Changes, error) {
 	p := c.project
 	p.mu.Lock()

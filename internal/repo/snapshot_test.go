@@ -188,8 +188,8 @@ func TestSensitiveChangesArePointedOut(t *testing.T) {
 	for _, name := range append(slices.Clone(sensitive), plain...) {
 		r.agent(map[string]string{name: "x\n"})
 	}
-	// Repositories without a .git: git enters a link, or a file that may be run, as it does a
-	// folder, and a folder that ignores case shows it names in any.
+	// Repositories without a .git: git enters a link, or a file that may be run, as it does a folder. A folder that
+	// ignores case shows it names in any case.
 	for _, dir := range []string{"linked", "runs"} {
 		r.agent(map[string]string{dir + "/HEAD": "x\n", dir + "/config": "x\n", "runs/objects": "x\n", "runs/refs": "x\n"})
 		sensitive = append(sensitive, dir+"/HEAD", dir+"/config", dir+"/objects", dir+"/refs")
@@ -388,9 +388,8 @@ func TestWhatALinkShowsUnderASensitiveNameIsPointedOut(t *testing.T) {
 	}
 }
 
-// F-13, M-67: what a hook, direnv's file or make calls by its path runs on the user's machine,
-// and waits for them; what an editor's tasks call when a person starts them, or what a list
-// names that nobody runs, does not.
+// F-13, M-67: what a hook, direnv's file or make calls by its path runs on the user's machine, and waits for them. What
+// an editor's tasks call when a person starts them does not wait, nor what a list names that nobody runs.
 func TestWhatSomethingTrustedCallsIsHeld(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, map[string]string{
@@ -418,8 +417,8 @@ func TestWhatSomethingTrustedCallsIsHeld(t *testing.T) {
 	}
 }
 
-// M-67: what takes the place of a file that is held is held with it, for without the one the
-// other cannot be: it would be missing from what landed, and nobody told.
+// M-67: what takes the place of a file that is held is held with it, for without the one the other cannot be. It would
+// be missing from what landed, and nobody told.
 func TestWhatTakesThePlaceOfWhatIsHeldIsHeld(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, map[string]string{"Makefile": "x\n", "deps/.envrc": "x\n", "lib": "x\n"})

@@ -68,10 +68,10 @@ func checked(path string) (at time.Time, ok bool) {
 	return at, err == nil && known && looked == now && age >= 0 && age < checkedFor
 }
 
-// keepChecked notes that a file as it looks now is what was read, or what SQLite has
-// made of it since. Where the file system keeps no such notes, it is read each time. A note that
-// is there already is left alone: some file systems, tmpfs among them, would hold the file for
-// changed, and whoever looks at it from outside would take it for one that something was done to.
+// keepChecked notes that a file as it looks now is what was read, or what SQLite has made of it
+// since. Where the file system keeps no such notes, it is read each time. A note that is there
+// already is left alone. Some file systems, tmpfs among them, would hold the file for changed, and
+// whoever looks at it from outside would think that something was done to it.
 func keepChecked(path string, at time.Time) {
 	looks, ok := look(path)
 	if !ok {

@@ -1,12 +1,10 @@
 // Package sqlitefile opens the SQLite files that nacre keeps its records in: each
 // with a write-ahead log, mode 0600, whole or refused.
 //
-// It promises that a file which is damaged, empty where there was one, of another
-// program, written by a newer nacre, open to other users or not to be written is
-// refused with an [*UnusableError] that says what to do, and is left as it was;
-// that a new file appears whole or not at all; that migrations go forward only,
-// each in one transaction; and that several processes may use one file at once. It
-// knows nothing of what is in the tables.
+// It promises that a file which is damaged, empty where there was one, of another program or written by a newer nacre is refused, and is
+// left as it was. So is one that is open to other users or not to be written, and the [*UnusableError] says what to do. A new file appears
+// whole or not at all. Migrations go forward only, each in one transaction, and several processes may use one file at once. It knows
+// nothing of what is in the tables.
 package sqlitefile
 
 import (
@@ -197,9 +195,8 @@ func (f *File) writeAhead(ctx context.Context) error {
 	}
 }
 
-// check reads every page, unless nothing has written to the file since that was done. A full-text index is held to be whole where the tables it
-// is kept in are: what it says of the words is not held against them, which would
-// read all of them again.
+// check reads every page, unless nothing has written to the file since that was done. A full-text index is held to be whole where the
+// tables it is kept in are. What it says of the words is not held against them, which would read all of them again.
 func (f *File) check(ctx context.Context) error {
 	if at, ok := checked(f.path); ok {
 		f.checked = at
@@ -256,8 +253,8 @@ func (f *File) quickCheck(ctx context.Context, of string) error {
 	return nil
 }
 
-// firstFinding is what a check of SQLite's found first, in one line: a page that was
-// overwritten gives a line for each page below it, and a person needs none of them.
+// firstFinding is what a check of SQLite's found first, in one line. A page that was overwritten gives a line for each page below it, and a
+// person needs none of them.
 func firstFinding(result string) string {
 	lines := strings.Split(strings.TrimSpace(result), "\n")
 	if len(lines) > 1 && strings.HasPrefix(lines[0], "***") {

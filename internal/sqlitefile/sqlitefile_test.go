@@ -295,9 +295,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// A file that is open is looked at again without harm: to open and close it past
-// SQLite would drop this process's locks, and then another process that closes the
-// file takes it for its own.
+// A file that is open is looked at again without harm. To open and close it past SQLite would drop
+// this process's locks, and then another process that closes the file takes it for its own.
 func TestASecondOpeningKeepsTheLocksOfTheFirst(t *testing.T) {
 	const elsewhere = "NACRE_TEST_LOCKED"
 	if at := os.Getenv(elsewhere); at != "" {
@@ -385,8 +384,8 @@ func TestAFileIsReadWholeOnlyAfterItChanged(t *testing.T) {
 }
 
 // P-09: whoever opens a file and changes nothing leaves it as it looks from outside, also where each
-// attribute that is set counts as a change, as on a tmpfs: that a memory rests is known as long as
-// it looks the same.
+// attribute that is set counts as a change, as on a tmpfs. That a memory rests is known as long as
+// the file looks the same.
 func TestAFileThatNothingWasWrittenToLooksTheSame(t *testing.T) {
 	t.Parallel()
 	inMemory, err := os.MkdirTemp("/dev/shm", "notes") //nolint:usetesting // on a tmpfs, as a test's own folder seldom is

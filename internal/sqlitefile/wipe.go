@@ -12,11 +12,11 @@ import (
 // errLayout is a page that is not as the format says, or as this file reads it.
 var errLayout = errors.New("a page's layout is not known")
 
-// Wipe removes the traces of what was deleted as [Rewrite] does, at the cost of reading
-// the file once. It is for files whose connections have secure_delete(ON), which
-// overwrites a row where it last stood: what is left then are the copies in the unused
-// bytes of pages, from which rows have moved. A file of which more is free than used is
-// written anew. It waits as Rewrite does. Error: [ErrLingers].
+// Wipe removes the traces of what was deleted as [Rewrite] does, at the cost of reading the file
+// once. It is for files whose connections have secure_delete(ON), which overwrites a row where it
+// last stood. What is left then are the copies in the unused bytes of pages, from which rows have
+// moved. A file of which more is free than used is written anew. It waits as Rewrite does. Error:
+// [ErrLingers].
 func Wipe(ctx context.Context, db *sql.DB, patience time.Duration) error {
 	var pages, free int
 	if err := db.QueryRowContext(ctx, `SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count`).Scan(&pages, &free); err != nil {

@@ -64,9 +64,9 @@ func (g *ground) clone(ctx context.Context, project *repo.Project, dir string) e
 	return err
 }
 
-// takeOut makes exactly a tree in dir for a check, over the base where there is
-// one: a base that was changed since it was made serves nobody, and dir gets a
-// whole copy, as it does where something of the host is shown below it.
+// takeOut makes exactly a tree in dir for a check, over the base where there is one. A base that
+// was changed since it was made serves nobody, and dir gets a whole copy. It does so, too, where
+// something of the host is shown below dir.
 func (g *ground) takeOut(ctx context.Context, project *repo.Project, needs verify.Dependencies, tree repo.Tree, dir string) (Workspace, error) {
 	base, err := g.open(ctx, project)
 	if err != nil {

@@ -168,9 +168,9 @@ func heard(o *Order, e brain.Event) bool {
 	return o != nil && strings.Contains(e.Text, guard.Prefix)
 }
 
-// gated is told of a call that a gate refused, and returns when the agent may be told
-// (M-65): the host knows of it, and has recorded it, whatever the brain says of it
-// later. A role that notifies has the agent stopped while a person is asked.
+// gated is told of a call that a gate refused, and returns when the agent may be told (M-65). The
+// host then knows of it, and has recorded it, whatever the brain says of it later. A role that
+// notifies has the agent stopped while a person is asked.
 func (d *dialogue) gated(ctx context.Context, f guard.Refusal) {
 	if !d.hearing.enter() {
 		return

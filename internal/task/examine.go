@@ -26,9 +26,8 @@ type examination struct {
 	subject verify.Subject
 }
 
-// examine holds a tree against the order's atoms, and then runs every check on
-// clean checkouts of it, each in a fresh sandbox, and makes sure that the
-// checkout was that tree when the check began.
+// examine holds a tree against the order's atoms, and then runs every check on clean checkouts of
+// it, each in a fresh sandbox. It makes sure that the checkout was that tree when the check began.
 func (e *examination) examine(ctx context.Context) (verification, error) {
 	var found verification
 	var err error

@@ -10,8 +10,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/repo"
 )
 
-// handover takes an agent's files to a branch of the project: whoever lands them, a run
-// that verified them or a person who takes what did not land, it is done here.
+// handover takes an agent's files to a branch of the project. It serves whoever lands them: a run
+// that verified them, or a person who takes what did not land.
 type handover struct {
 	project *repo.Project
 	branch  string

@@ -21,8 +21,8 @@ func merges(t *testing.T, kind nacre.Kind, outcome string, detail map[string]str
 	return nacre.Record{Kind: kind, Outcome: outcome, Detail: raw}
 }
 
-// U-25, S-12: whether a work has landed is what its last record of a landing says, and what git says
-// where that was the intent, since nacre may be ended between the two.
+// U-25, S-12: whether a work has landed is what its last record of a landing says. Where that was
+// the intent, it is what git says, since nacre may be ended between the two.
 func TestWhetherAWorkHasLanded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -60,10 +60,10 @@ func (l *liar) Converse(_ context.Context, _ brain.Process, _ brain.Turn, on fun
 	return os.WriteFile(filepath.Join(l.dir, "work.txt"), []byte("done\n"), 0o600)
 }
 
-// M-65: whatever a brain says, in whatever order, of a call that was refused: while the refusal is not
-// dealt with its caller is not answered and nothing else is let go; a person is asked once where
-// the role notifies; and the work lands only where that person lets it go on. The seed is in the log;
-// NACRE_SEED=N repeats it.
+// M-65: a brain may say whatever it likes, in whatever order, of a call that was refused. While the
+// refusal is not dealt with, its caller is not answered and nothing else is let go. A person is asked
+// once where the role notifies, and the work lands only where that person lets it go on. The seed is
+// in the log; NACRE_SEED=N repeats it.
 func TestABrainThatLiesGainsNothing(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

@@ -135,9 +135,8 @@ func (b *bench) opens(ctx context.Context, check func(), change func(*task.Parts
 	return result, err
 }
 
-// S-12: a target that does not rest while its merge is verified ends an opening,
-// and not the work: a later one merges what the agent did once, however often
-// earlier ones gave way.
+// S-12: a target that does not rest while its merge is verified ends an opening, and not the work.
+// A later opening merges what the agent did once, however often earlier ones gave way.
 func TestATargetThatDoesNotRestIsTriedAgainLater(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -39,8 +39,8 @@ func Recover(ctx context.Context, dir, work, project string, now func() time.Tim
 	return err
 }
 
-// begunBefore refuses to begin anew what has begun: the host's git folder of the work is there, and
-// the engine knows nothing of it, whose file was cut, replaced or taken away (M-55).
+// begunBefore refuses to begin anew what has begun (M-55). The host's git folder of the work is
+// there, and the engine knows nothing of it: its file was cut, replaced or taken away.
 func begunBefore(ctx context.Context, e *engine.Engine, s Opened) error {
 	has, err := HasBegun(s.Dir(), s.Work())
 	if has {

@@ -182,9 +182,8 @@ func (s Spec) touchesOwn(changes []nacre.Change) string {
 	return ""
 }
 
-// maxListing is how much the names of what came back may take, in bytes as JSON:
-// a step that cannot be kept would fail for good, so what else a run's result
-// holds must fit beside it.
+// maxListing is how much the names of what came back may take, in bytes as JSON. A step that cannot
+// be kept would fail for good, so what else a run's result holds must fit beside it.
 const maxListing = engine.MaxPayload * 3 / 4
 
 // verify is pass 1: the agent's tree on the commit that it began from, or on top of what its

@@ -259,10 +259,9 @@ type EndedError struct{ Reason string }
 
 func (e *EndedError) Error() string { return e.Reason }
 
-// await starts the work, or attaches to it, and waits. When the session is
-// stopped, which work that was carried on may do before Start returns, it
-// returns why at once; closing the engine then interrupts the work without
-// ending it, so that it can go on later.
+// await starts the work, or attaches to it, and waits. When the session is stopped, which work that
+// was carried on may do before Start returns, it returns why at once. Closing the engine then
+// interrupts the work without ending it, so that it can go on later.
 func await[T any](ctx context.Context, e *engine.Engine, s Session, workflow string) (T, error) {
 	var result T
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -9,10 +9,10 @@ import (
 	"github.com/nacre-dev/nacre/internal/repo"
 )
 
-// Unseen says what of a project the agent of a run does not see: obstacles are what a person is
-// asked about before the run begins, and unseen names the other files that git does not track, which
-// are told and keep nothing from beginning. Most of those are notes and outputs. One that the task or a
-// check names is what the run is about, so that an agent without it would be paid for nothing (U-20).
+// Unseen says what of a project the agent of a run does not see. A person is asked about obstacles before
+// the run begins. unseen names the other files that git does not track, which are told and keep nothing
+// from beginning. Most of those are notes and outputs. One that the task or a check names is what the run
+// is about, so that an agent without it would be paid for nothing (U-20).
 func (s Spec) Unseen(dirty repo.Dirty) (obstacles []string, unseen string) {
 	if s.Dirty {
 		return nil, ""

@@ -11,10 +11,10 @@ import (
 // ErrHeld is what a write ends with that a terminal did not take in time.
 var ErrHeld = errors.New("the terminal takes no output")
 
-// Ending bounds how long the terminals of a process hold up its end. One that a person stopped
-// with Ctrl-S, or that nobody reads, is waited for as long as it takes; once the process was told
-// to end, all of them together for a few seconds, and what they do not take is lost. Its methods
-// may be called concurrently, and those of nil bound nothing.
+// Ending bounds how long the terminals of a process hold up its end. One that a person stopped with
+// Ctrl-S, or that nobody reads, is waited for as long as it takes. Once the process was told to
+// end, all of them together are waited for a few seconds, and what they do not take is lost. Its
+// methods may be called concurrently, and those of nil bound nothing.
 type Ending struct {
 	told <-chan struct{}
 

@@ -10,16 +10,16 @@ import (
 // is longer does not pass.
 const maxSequence = 4096
 
-// Filter passes what a sealed command prints on to a terminal: text, and the control
-// sequences of a list (colours, cursor, screen, scrolling, modes such as the mouse's and
-// bracketed paste, titles, links). Writes to the clipboard, what makes the terminal type
-// an answer, and what is not on the list do not pass (F-11, U-14). At the end it takes
-// back what was left switched on: text that hides what is printed next, a mouse that types.
+// Filter passes what a sealed command prints on to a terminal: text, and the control sequences of a
+// list. These are colours, cursor, screen, scrolling, modes such as the mouse's and bracketed
+// paste, titles and links. Writes to the clipboard, what makes the terminal type an answer, and
+// what is not on the list do not pass (F-11, U-14). At the end it takes back what was left switched
+// on: text that hides what is printed next, a mouse that types.
 func Filter(from io.Reader) io.Reader { return &filter{from: from} }
 
-// Dialog is Filter for a program that draws on a terminal of its own and reads it until
-// its end: what asks the terminal where its cursor is, what it can do and which colours
-// it has passes as well. The answers are numbers, and no word of them is the program's.
+// Dialog is Filter for a program that draws on a terminal of its own and reads it until its end.
+// What asks the terminal where its cursor is, what it can do and which colours it has passes as
+// well. The answers are numbers, and no word of them is the program's.
 func Dialog(from io.Reader) io.Reader { return &filter{from: from, asks: true} }
 
 type filter struct {

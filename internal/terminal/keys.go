@@ -25,9 +25,8 @@ type typed struct {
 
 func (t typed) is(keys []string) bool { return !t.pasted && slices.Contains(keys, t.text) }
 
-// keys tells apart what a terminal sends. What has begun and not ended at the end of a
-// read is given as it is, so that nothing waits for a key to come; what follows is still
-// of it, and no key.
+// keys tells apart what a terminal sends. What has begun and not ended at the end of a read is
+// given as it is, so that nothing waits for a key to come. What follows is still of it, and no key.
 type keys struct {
 	held   []byte // of what has begun
 	given  int    // of held

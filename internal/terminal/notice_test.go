@@ -83,7 +83,7 @@ func TestATerminalIsToldInItsOwnWay(t *testing.T) {
 	}
 }
 
-// M-46: in quiet hours nobody is told; when they end, who is before the desktop or the terminal is
+// M-46: in quiet hours nobody is told. When they end, who is before the desktop or the terminal is
 // told of all that waits then, once, whether or not another question comes.
 func TestAQuestionThatOutlivesQuietHoursIsTold(t *testing.T) {
 	t.Parallel()

@@ -27,10 +27,10 @@ const (
 	maxQuestions = approval.MaxPending
 )
 
-// Overlay stands between a person's terminal and a program that draws on it: it passes
-// what the program shows and what the person types, and puts a question in front of
-// both. While a question is shown, what the program prints waits, and what it had set
-// on the terminal is taken back and set again afterwards.
+// Overlay stands between a person's terminal and a program that draws on it. It passes what the
+// program shows and what the person types, and puts a question in front of both. While a question
+// is shown, what the program prints waits, and what it had set on the terminal is taken back and
+// set again afterwards.
 //
 // A question is answered by Ctrl-] and then a choice, each of them one key typed by
 // itself, after the guard. All else that arrives meanwhile, such as what was typed for

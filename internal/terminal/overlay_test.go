@@ -95,9 +95,9 @@ func (s *stage) typesSoon(text string) (since string) {
 	return s.shown.String()[before:]
 }
 
-// U-10: a question is in front of the program at once, with the host's word; what the
-// program prints waits; Ctrl-] and then a choice answer it; the program's terminal is
-// set again, and it draws anew.
+// U-10: a question is in front of the program at once, with the host's word, and what the program
+// prints waits. Ctrl-] and then a choice answer it. Then the program's terminal is set again, and
+// it draws anew.
 func TestAQuestionIsInFrontOfAProgram(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, 80, 24)
@@ -294,8 +294,8 @@ func TestAQuestionIsSeenWholeInAnySize(t *testing.T) {
 	}
 }
 
-// U-10, U-12: what a list would cut is shown whole, page by page, and is approved by nobody who
-// has not come to the last page; denied it can be at once.
+// U-10, U-12: what a list would cut is shown whole, page by page, and is approved by nobody who has
+// not come to the last page. It can be denied at once.
 func TestAQuestionIsApprovedOnceAllOfItWasShown(t *testing.T) {
 	t.Parallel()
 	long := question("aaaa")
@@ -461,8 +461,8 @@ func TestWhatIsPrintedHoldsUpNoEnd(t *testing.T) {
 	}
 }
 
-// U-01, U-10: a program that draws on the first screen and is stopped leaves the shell a line
-// of its own; one that prints lines leaves the cursor where it is.
+// U-01, U-10: a program that draws on the first screen and is stopped leaves the shell a line of
+// its own. One that prints lines leaves the cursor where it is.
 func TestAStoppedProgramLeavesTheShellItsLine(t *testing.T) {
 	t.Parallel()
 	for prints, want := range map[string]bool{"drawn": true, "\x1b[?1049hdrawn": false} {

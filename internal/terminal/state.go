@@ -245,8 +245,8 @@ func (m *state) again() string {
 	return b.String()
 }
 
-// reset takes back what a program may have set, whatever was followed of it: no mode
-// that it chose is left where a question is shown, or where a shell goes on.
+// reset takes back what a program may have set, whatever was followed of it. No mode that the
+// program chose is left where a question is shown, or where a shell goes on.
 func reset() string {
 	var b strings.Builder
 	b.WriteString("\x18\x1b[0m\x1b(B\x1b)B\x0f\x1b>\x1b[4;20l")

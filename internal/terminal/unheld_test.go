@@ -10,7 +10,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/terminal"
 )
 
-// U-10: a terminal that nobody reads is waited for once, and not long; what was printed meanwhile is
+// U-10: a terminal that nobody reads is waited for once, and not long. What was printed meanwhile is
 // shown when it goes on, as far as there was room, and in order.
 func TestATerminalThatIsStoppedHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,8 +26,9 @@ func Postgres(t testing.TB, settings ...string) string {
 
 func postgresAt(folder string) string { return "postgres://nacre@/postgres?host=" + folder }
 
-// SmallPostgres is [Postgres] on a disk of its own of so many MiB, which fill fills to the last byte, until make
-// makes room again; start starts it once more where that has ended it. It needs root, to mount the disk.
+// SmallPostgres is [Postgres] on a disk of its own of so many MiB. fill fills the disk to the last byte,
+// makeRoom makes room again, and start starts the server once more where that has ended it. It needs root, to
+// mount the disk.
 func SmallPostgres(t testing.TB, size int) (address string, fill, makeRoom, start func()) {
 	t.Helper()
 	folder := postgresFolder(t)

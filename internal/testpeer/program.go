@@ -133,9 +133,8 @@ func Copy(t testing.TB, program, to string) {
 	}
 }
 
-// Size is how much of something a test makes: the small amount, which shows the
-// rule, or the large one, which shows that it holds where it hurts, under
-// NACRE_SIZE=full (make ci-full).
+// Size is how much of something a test makes. The small amount shows the rule. The large one shows
+// that it holds where it hurts, under NACRE_SIZE=full (make ci-full).
 func Size(small, large int) int {
 	if os.Getenv("NACRE_SIZE") == "full" {
 		return large

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Proxy is a company's HTTP proxy: it resolves names itself, leads all of them to one place
-// of this machine, refuses what has "forbidden" in it, and may want a user and a password.
+// Proxy is a company's HTTP proxy: it resolves names itself, and leads all of them to one place of
+// this machine. It refuses what has "forbidden" in it, and may want a user and a password.
 type Proxy struct {
 	// To is the address that it leads to.
 	To string

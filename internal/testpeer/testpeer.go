@@ -1,8 +1,7 @@
-// Package testpeer names the outside programs that a test talks to, and asks
-// the program that is found what it can do. A test whose peer is missing is
-// skipped by name, or fails where NACRE_REQUIRE=all says that everything must
-// be here; a test whose peer is here and cannot do what the test needs is
-// always skipped by name, because which version a machine has is its owner's.
+// Package testpeer names the outside programs that a test talks to, and asks the program that is
+// found what it can do. A test whose peer is missing is skipped by name, or fails where
+// NACRE_REQUIRE=all says that everything must be here. A test whose peer is here and cannot do what
+// the test needs is always skipped by name, because which version a machine has is its owner's.
 package testpeer
 
 import (
@@ -21,8 +20,8 @@ const zeromqFolder = "NACRE_ZEROMQ_NODE"
 // be obtained on this machine: they are not required there.
 const unavailable = "NACRE_UNAVAILABLE"
 
-// without lists the peers, by the same names, that count as missing though they are here, and
-// are not required: CI leaves what drives them to the one run that has all of them.
+// without lists the peers, by the same names, that count as missing though they are here, and are
+// not required. CI leaves what drives them to the one run that has all of them.
 const without = "NACRE_WITHOUT"
 
 // Need returns the path of the program, or ends the test. "zeromq" is no
@@ -45,9 +44,9 @@ func Need(t testing.TB, program string) string {
 
 func leftOut(peer string) bool { return slices.Contains(strings.Fields(os.Getenv(without)), peer) }
 
-// Missing ends the test because a peer is not here, and why says how it was
-// looked for: a skip, or a failure under NACRE_REQUIRE=all, unless
-// NACRE_UNAVAILABLE says that this machine cannot have the peer, or NACRE_WITHOUT leaves it out.
+// Missing ends the test because a peer is not here, and why says how it was looked for. It skips
+// the test, or fails it under NACRE_REQUIRE=all, unless NACRE_UNAVAILABLE says that this machine
+// cannot have the peer, or NACRE_WITHOUT leaves it out.
 func Missing(t testing.TB, peer, why string) {
 	t.Helper()
 	if leftOut(peer) {

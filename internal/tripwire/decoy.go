@@ -90,9 +90,9 @@ func NewDecoys(random []byte) (*Decoys, error) {
 	return d, nil
 }
 
-// forms are the spellings in which a value is looked for: as it is in any case,
-// backwards, with its letters rotated, in hexadecimal, as the codes of its characters,
-// and within what was encoded in base32 or base64, in that twice or in both.
+// forms are the spellings in which a value is looked for. It is looked for as it is in any case,
+// backwards, with its letters rotated, in hexadecimal, and as the codes of its characters. It is
+// looked for, too, within what was encoded in base32 or base64, in that twice or in both.
 func forms(d Decoy) []needle {
 	low := strings.ToLower(d.value)
 	backwards := []byte(low)
@@ -142,9 +142,9 @@ func rotated(c rune) rune {
 	return c
 }
 
-// Find looks for a decoy in a text, in all its forms, also where single
-// characters are written as %41 or \u0041, and where others stand between
-// them: ends of lines, spaces, the dots of a host's name.
+// Find looks for a decoy in a text, in all its forms. It finds it, too, where single characters are
+// written as %41 or \u0041, and where others stand between them: ends of lines, spaces, the dots of
+// a host's name.
 func (d *Decoys) Find(text []byte) (Decoy, bool) {
 	if found, ok := d.find(text); ok {
 		return found, true

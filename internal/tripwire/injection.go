@@ -194,8 +194,8 @@ const lookalikes = "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455
 
 const lookalikesLatin = "aeopcyxijsdhioaipaeopcximtaeoip'"
 
-// plainRune is how a reader takes a character: wide letters and those of other
-// alphabets for Latin ones, spaces of any kind for a space, and what has no width for none.
+// plainRune is how a reader takes a character. Wide letters and those of other alphabets are Latin
+// ones, spaces of any kind are a space, and what has no width is nothing.
 func plainRune(c rune) rune {
 	switch {
 	case c < utf8.RuneSelf:

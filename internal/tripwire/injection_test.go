@@ -71,8 +71,8 @@ func TestAnInjectionIsToldOncePerSource(t *testing.T) {
 	}
 }
 
-// F-56: an agent that is shown injections without end is told of so often, and then that
-// there are more; and it does not use up what other tripwires may tell.
+// F-56: an agent that is shown injections without end is told of so often, and then that there are
+// more. It does not use up what other tripwires may tell.
 func TestInjectionsAreBounded(t *testing.T) {
 	w, told, last := tripwire.New(tripwire.Default()), 0, ""
 	for i := range 5000 {

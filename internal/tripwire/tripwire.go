@@ -1,14 +1,12 @@
-// Package tripwire promises a reaction to what a session does that ordinary
-// work does not: a decoy credential that is used, a download that is run as a
-// script, a write to the configuration of ssh or of an agent, a credential used
-// without approval, a burst of refusals, an injection's fingerprints (M-58).
-// It decides, from what it is told and nothing else; it reads no file, stops
-// nothing and records nothing.
+// Package tripwire promises a reaction to what a session does that ordinary work does not (M-58).
+// That is a decoy credential or a credential without approval that is used, a download that is run
+// as a script, or a write to the configuration of ssh or of an agent. It is also a burst of
+// refusals, or an injection's fingerprints. It decides, from what it is told and nothing else; it
+// reads no file, stops nothing and records nothing.
 //
-// A tripwire is no wall. What an agent says of its own tools is a claim, and a
-// command can be written so that nobody reads it before it runs: what holds is
-// the sandbox, the egress list and the door. A tripwire says that somebody
-// tries, and ends it there.
+// A tripwire is no wall. What an agent says of its own tools is a claim, and a command can be
+// written so that nobody reads it before it runs. What holds is the sandbox, the egress list and
+// the door. A tripwire says that somebody tries, and ends it there.
 package tripwire
 
 import (

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// spellings finds the name by which the base has what some file system would
-// take a new name for: in another case, with its accents composed differently,
-// with trailing dots, or with characters that are not compared. Landing
-// .GITHUB/x beside .github changes .github wherever the two are one.
+// spellings finds the name by which the base has what some file system would take a new name for.
+// The new name may be in another case, have its accents composed differently, trailing dots, or
+// characters that are not compared. Landing .GITHUB/x beside .github changes .github wherever the
+// two are one.
 type spellings struct {
 	exact  map[string]bool
 	folded map[string]string

@@ -130,9 +130,9 @@ func isGitPath(name string) bool {
 	return false
 }
 
-// isGitName tells a name that is .git on some file system: in another case,
-// with trailing dots, spaces or a stream (NTFS), as its short name, with code
-// points that HFS+ ignores, or behind a backslash.
+// isGitName tells a name that is .git on some file system. It is so in another case, with trailing
+// dots, spaces or a stream (NTFS), as its short name, with code points that HFS+ ignores, or behind
+// a backslash.
 func isGitName(name string) bool {
 	for part := range strings.SplitSeq(name, `\`) {
 		part, _, _ = strings.Cut(part, ":")

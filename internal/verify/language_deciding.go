@@ -21,9 +21,9 @@ const (
 	declaring
 )
 
-// classOf sorts a path, relative to its project, for one language. The rules
-// are wide: what is taken from the base without need costs a refusal that a
-// person can look at, and what is not taken can turn a test off.
+// classOf sorts a path, relative to its project, for one language. The rules are wide. What is
+// taken from the base without need costs a refusal that a person can look at, and what is not taken
+// can turn a test off.
 func classOf(language, name string) class {
 	switch language {
 	case golang:

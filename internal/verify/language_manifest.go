@@ -7,9 +7,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/manifest"
 )
 
-// bumps holds the manifests that a task lets change against the base's: what
-// they say of dependencies may differ, and nothing else, because the same files
-// say how tests are run. It returns "" or what is wrong.
+// bumps holds the manifests that a task lets change against the base's. What they say of
+// dependencies may differ, and nothing else, because the same files say how tests are run. It
+// returns "" or what is wrong.
 func (t trees) bumps(p part) (string, error) {
 	for _, name := range t.work.names() {
 		if classOf(p.language, name) != declaring || borrowed(name) || !t.base.has(name) {

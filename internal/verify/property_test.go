@@ -45,9 +45,9 @@ func listedBy(patterns []string, name string, above bool) bool {
 	return false
 }
 
-// S-06: over random trees, edits and lists, the verifiers say what a naive
-// reading of the row says: the denylist beats the whitelist, renames count on
-// both ends, and what did not change does not count.
+// S-06: over random trees, edits and lists, the verifiers say what a naive reading of the row says.
+// The denylist beats the whitelist, renames count on both ends, and what did not change does not
+// count.
 func TestListsAgainstAModel(t *testing.T) {
 	t.Parallel()
 	part := rapid.SampledFrom([]string{"a", "b", "ab", "c.go"})

@@ -75,10 +75,9 @@ func checked(language string, of func(t trees, p part, s Subject) ([]check, erro
 	}
 }
 
-// cargoOrOwn is the check of Cargo projects, which the roles that ship ask for
-// since the seed does. A repository that has none, neither before nor after the
-// work, is held to the checks of the languages that it is written in instead; one
-// that is written in none has failed.
+// cargoOrOwn is the check of Cargo projects, which the roles that ship ask for since the seed does.
+// A repository that has none, neither before nor after the work, is held to the checks of the
+// languages that it is written in instead. One that is written in none has failed.
 func cargoOrOwn(ctx context.Context, s Subject, a atom.Atom, run Runner) (Verdict, error) {
 	checks := map[string]handler{
 		rust: checked(rust, cargoChecks), golang: checked(golang, goChecks), node: checked(node, nodeChecks), python: checked(python, pythonChecks),

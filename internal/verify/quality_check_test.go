@@ -40,9 +40,9 @@ func TestGoCheck(t *testing.T) {
 	}
 }
 
-// S-04: the roles that ship ask for cargo's check; a repository without a Cargo
-// project is held to the checks of its own languages instead, and one without
-// code to none.
+// S-04: the roles that ship ask for the check of cargo. A repository without a Cargo project is
+// held to the checks of its own languages instead, and one without code fails: there is nothing to
+// check.
 func TestCargoCheckWithoutCargo(t *testing.T) {
 	tryAll(t, "go", "cargo-check-green", goBase, []trial{
 		{name: "what compiles", edits: files{"sum.go": goSum + "func Three() int { return 3 }\n"}},

@@ -25,10 +25,9 @@ const (
 	sniffed = 8000
 )
 
-// constructorPattern is the verifier of quality::constructor-pattern: every
-// text that was touched is short, and so is every function of its Go, which the
-// language's own parser finds; of other languages the file's length alone is
-// judged. Lock files, which nobody can split, are left out.
+// constructorPattern is the verifier of quality::constructor-pattern. Every text that was touched
+// is short, and so is every function of its Go, which the language's own parser finds. Of other
+// languages the file's length alone is judged. Lock files, which nobody can split, are left out.
 func constructorPattern(ctx context.Context, s Subject, _ atom.Atom, _ Runner) (v Verdict, err error) {
 	root, err := openTree(s.Tree)
 	if err != nil {

@@ -45,13 +45,12 @@ func testerOf(language string) tester {
 
 func nothingInside(trees, part, layout) (string, error) { return "", nil }
 
-// testsGreen holds the work against every test that the base runs (S-13). The
-// tests run four times: the base's on the base, which says by name what is
-// required; the base's on the work with tests of the host's own that must be
-// seen to fail; the base's on the work, of which the exit status counts; and
-// where the work changed tests, all of it as it would land, where those of the
-// base must still be there and none may fail. The report is formed in the process of the code
-// under test, so that the verdict is weak whatever it says.
+// testsGreen holds the work against every test that the base runs (S-13). The tests run four times.
+// First the base's run on the base, which says by name what is required. Then the base's run on the
+// work with tests of the host's own that must be seen to fail. Then the base's run on the work, of
+// which the exit status counts. Where the work changed tests, all of it runs as it would land:
+// those of the base must still be there and none may fail. The report is formed in the process of
+// the code under test, so that the verdict is weak whatever it says.
 func testsGreen(ctx context.Context, s Subject, _ atom.Atom, run Runner) (Verdict, error) {
 	t, err := readTrees(s)
 	if err != nil {

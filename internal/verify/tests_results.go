@@ -223,7 +223,7 @@ func printable(text string) string {
 	}, strings.ToValidUTF8(text, "?"))
 }
 
-// ending is the end of foreign output, where tools say what went wrong, without secrets: they are
+// ending is the end of foreign output, where tools say what went wrong, without secrets. They are
 // taken out before it is cut, since half of one is not known for one.
 func ending(data []byte) string {
 	const most = 4 << 10

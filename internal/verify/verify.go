@@ -17,9 +17,9 @@ import (
 
 // Subject is the work to judge.
 type Subject struct {
-	// Base and Tree are absolute host folders with clean checkouts of what the
-	// work is on top of (the recorded base, in pass 2 the target) and of the tree
-	// under judgement. They are read, never written.
+	// Base and Tree are absolute host folders with clean checkouts. Base is what the work is on top
+	// of (the recorded base, in pass 2 the target), and Tree is the tree under judgement. They are
+	// read, never written.
 	Base, Tree string
 	// Changes lead from Base to Tree. They are held against the trees: a list
 	// that says anything else fails the work.

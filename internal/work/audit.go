@@ -104,9 +104,9 @@ func AuditWork(ctx context.Context, inst *installation.Installation, verified Re
 	return decided, report, err
 }
 
-// CheckAuditor refuses, before anything of a session's work goes on, an auditor
-// that could not begin: a session that waits for none, a brain that is unknown or
-// not ready, a recording that cannot be played.
+// CheckAuditor refuses, before anything of a session's work goes on, an auditor that could not
+// begin. The session may wait for none, the brain be unknown or not ready, or the recording not be
+// one that can be played.
 func CheckAuditor(ctx context.Context, inst *installation.Installation, id nacre.SessionID, run Run) error {
 	earlier, err := spec(ctx, inst, id, Run{Session: id})
 	switch {

@@ -20,7 +20,7 @@ import (
 // maxCarried is how often a run is carried on: what ends each machine that takes it does not end all of them.
 const maxCarried = 2
 
-// carries tells whether another machine could carry a run on, where all stores are there: what is of this
+// carries tells whether another machine could carry a run on, where all stores are there. What is of this
 // machine's disk alone, as uncommitted edits and other sessions are, no other one has.
 func carries(s *seal.Session, spec task.Spec) bool {
 	return s.Inst.Registry.Store() != nil && spec.Parent == "" && spec.Audited == nil && !spec.Dirty

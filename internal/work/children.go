@@ -16,8 +16,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/task"
 )
 
-// family are the sub-agents that a run's agent may ask for (M-69): none where the run judges or
-// lands the work of another, or where its work is left at a stage.
+// family are the sub-agents that a run's agent may ask for (M-69). There are none where the run
+// judges or lands the work of another, or where its work is left at a stage.
 func (run Run) family(inst *installation.Installation, spec task.Spec) *children.Family {
 	if run.startsNone() || run.audited != nil || run.Until != "" {
 		return nil

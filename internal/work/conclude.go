@@ -57,7 +57,7 @@ func giveUp(ctx context.Context, s *seal.Session, spec task.Spec, result nacre.R
 	return errors.Join(err, task.End(ctx, s.Inst.Registry.Paths().Engine(), s.Work()), operator.ForgetRun(ctx, s.Inst, s.ID()))
 }
 
-// hadLanded says in the result of work that came to no end of its own whether it had landed: the branch is
+// hadLanded says in the result of work that came to no end of its own whether it had landed. The branch is
 // where it is, whatever became of the session since.
 func hadLanded(ctx context.Context, s *seal.Session, result *nacre.RunResult) error {
 	commit, err := operator.Landed(context.WithoutCancel(ctx), s.Inst, s.ID())

@@ -24,7 +24,7 @@ type row struct{ agent, role, dna, specSHA, parent string }
 // ofOrder is the row of an order.
 func ofOrder(o *task.Order) row { return row{o.Agent, o.Role, o.DNA, o.SpecSHA, o.Parent} }
 
-// rowOf is the row of a run, which one without an order gets at its end: what it took and which powers it
+// rowOf is the row of a run. A run without an order gets one at its end: what it took and which powers it
 // used count as those of others (M-51, M-54).
 func rowOf(ctx context.Context, s *seal.Session, l *ledger.Ledger, spec task.Spec) (row, error) {
 	if spec.Order != nil {

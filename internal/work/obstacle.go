@@ -15,9 +15,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/upstream"
 )
 
-// obstacles are what will keep the result of a run from landing as things are, so that
-// they are said before the agent is paid (F-122); unseen are files that git does not track, without
-// which the agent works.
+// obstacles are what will keep the result of a run from landing as things are, so that they are said
+// before the agent is paid (F-122). unseen are files that git does not track, without which the
+// agent works.
 type obstacles struct {
 	found  []string
 	unseen string
@@ -57,9 +57,9 @@ func obstaclesOf(ctx context.Context, inst *installation.Installation, spec task
 	return o, err
 }
 
-// unwritable says what of a project keeps a result from landing: git's lock of the index that
-// stands, and the first of the folders which every landing writes to that cannot be written, as on a
-// file system that is read-only.
+// unwritable says what of a project keeps a result from landing. That is git's lock of the index
+// that stands, and the first of the folders which every landing writes to that cannot be written, as
+// on a file system that is read-only.
 func unwritable(project string) (found []string, err error) {
 	place, err := repo.Find(project)
 	if err != nil {

@@ -648,11 +648,11 @@ func readRecording(path string) ([]byte, error) {
 	return data, nil
 }
 
-// bases is where the bases are that a run's stages are layers over (P-03); empty
-// means that each stage gets a whole copy: where this machine or this backend lays
-// no layers, and where something of the host reads or writes the agent's files
-// while it works, as roles, auditors and plugins that see the project do. So does an agent
-// that may try again: not every layer that was written to can be laid a second time.
+// bases is where the bases are that a run's stages are layers over (P-03). Empty means that each stage
+// gets a whole copy. It does where this machine or this backend lays no layers. It does where something
+// of the host reads or writes the agent's files while it works, as roles, auditors and plugins that see
+// the project do. So does an agent that may try again: not every layer that was written to can be laid a
+// second time.
 func bases(ctx context.Context, s *seal.Session, spec task.Spec) string {
 	if spec.Tries > 1 || spec.Order != nil || spec.Audited != nil || spec.Carried != nil || s.Plugins.ShowsProject() {
 		return ""

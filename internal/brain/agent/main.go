@@ -1,6 +1,6 @@
-// Package agent promises the brains of nacre's own that run inside the
-// sandbox: it reads a recording, or asks a model what to do, carries out each
-// choice for real, and prints the normalised events as JSON lines.
+// Package agent promises the brains of nacre's own that run inside the sandbox. Such a brain reads
+// a recording, or asks a model what to do. It carries out each choice for real, and prints the
+// normalised events as JSON lines.
 //
 // It decides nothing about what is allowed: it runs as the sandboxed user, and
 // what it may reach is what the sandbox lets it reach. It must not be run

@@ -44,9 +44,9 @@ func (s *searcher) isELF(name string) bool {
 	return bytes.HasPrefix(s.head(name, headBytes), []byte("\x7fELF"))
 }
 
-// isLoaded reports whether Python takes compiled text for what it is of: where that
-// is there, and has the size and time that the compiled text says, or is not asked
-// about. What is no compiled text is another tool's, and may be loaded.
+// isLoaded reports whether Python takes compiled text for what it is of. It does where that is
+// there, and has the size and time that the compiled text says, or is not asked about. What is no
+// compiled text is another tool's, and may be loaded.
 func (s *searcher) isLoaded(name string) bool {
 	if !strings.HasSuffix(name, ".pyc") {
 		return true

@@ -53,9 +53,9 @@ func openThroughout(dir string) bool {
 	return seen > 0
 }
 
-// rights names what others than its owner may write since, and what backups leave
-// out. What was so of the top before is no news of the top; what lies in it is named all
-// the same, for the owner may have closed the top by then, or close it when it is named.
+// rights names what others than its owner may write since, and what backups leave out. What was so
+// of the top before is no news of the top. What lies in it is named all the same, for the owner may
+// have closed the top by then, or close it when it is named.
 func (s *searcher) rights(name string, e tree.Entry) {
 	full, before := filepath.Join(s.dir, filepath.FromSlash(name)), s.options.Before
 	if !before.Undumped && (e.Mode.IsDir()) && isUndumped(full) {

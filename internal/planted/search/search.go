@@ -1,7 +1,6 @@
-// Package search finds what an agent left in a folder that it had itself: it
-// walks the folder once, asks package planted about what is new there, and looks
-// into little of it. New is what the inode's own time of change says, which no
-// agent can set. It follows no link and runs nothing.
+// Package search finds what an agent left in a folder that it had to itself. It walks the folder
+// once, asks package planted about what is new there, and looks into little of it. New is what the
+// inode's own time of change says, which no agent can set. It follows no link and runs nothing.
 package search
 
 import (
@@ -42,8 +41,8 @@ type Options struct {
 	Before planted.Top
 	// Configured are paths below the top that git's configuration names.
 	Configured []string
-	// Close takes back the right of every user to write, where it is new: nothing of the
-	// agent's needs it any more, and whoever has it plants in the agent's stead.
+	// Close takes back the right of every user to write, where it is new. Nothing of the agent's
+	// needs it any more, and whoever has it plants in the agent's stead.
 	Close bool
 }
 

@@ -527,8 +527,8 @@ func TestRightsThatWereGivenToOthersAreNamed(t *testing.T) {
 	}
 }
 
-// F-10: at the end of who had the folder, what every user may write to since is closed
-// again, and said so; what was so before, and what a link leads to elsewhere, stays.
+// F-10: at the end of who had the folder, what every user may write to since is closed again, and
+// said so. What was so before stays, and so does what a link leads to elsewhere.
 func TestWhatWasOpenedToAllIsClosedAgain(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "mine")
@@ -566,8 +566,8 @@ func TestWhatWasOpenedToAllIsClosedAgain(t *testing.T) {
 	}
 }
 
-// F-10: what was open at the top before hides nothing that an agent opens since, but where
-// all of it was open, as on a file system that keeps no rights.
+// F-10: what was open at the top before hides nothing that an agent opens since. Where all of it
+// was open it does, as on a file system that keeps no rights.
 func TestATopThatWasOpenHidesNoRights(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(t *testing.T, dir string)

@@ -1,6 +1,6 @@
-// Package git promises that git does nothing but what its command line says: it runs one
-// binary in an environment made from nothing, with configuration that no repository can
-// undo, bounded in time and output, and ends the whole group of its processes together.
+// Package git promises that git does nothing but what its command line says. It runs one binary in
+// an environment made from nothing, with configuration that no repository can undo, bounded in time
+// and output. It ends the whole group of its processes together.
 //
 // It does not decide what is run, nor in which git directory: its caller does.
 package git
@@ -148,7 +148,7 @@ func (a answer) of(info os.FileInfo) bool {
 	return os.SameFile(a.info, info) && a.info.Size() == info.Size() && a.info.ModTime().Equal(info.ModTime())
 }
 
-// Once is [Find] and one run of what is found, for a caller who runs no other: git tells its
+// Once is [Find] and one run of what is found, for a caller who runs no other. git tells its
 // version beside its answer, which saves the process that would be asked for it. A git that does
 // not tell it so is asked.
 func Once(ctx context.Context, c Command) ([]byte, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
-// U-26: git is started once for one answer, also where its version has to be asked for; one that
-// is too old, or is not there, is refused with its version.
+// U-26: git is started once for one answer, also where its version has to be asked for. One that is
+// too old, or is not there, is refused with its version.
 func TestGitIsAskedOnce(t *testing.T) {
 	real, err := exec.LookPath("git")
 	if err != nil {

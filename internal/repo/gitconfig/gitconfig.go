@@ -22,10 +22,9 @@ const (
 	maxHops = 8
 )
 
-// Obeyed are the paths below the top that git's configuration names, the
-// project's own and the user's, such as a folder of hooks, a filter or an included
-// file, and what a link among its hooks leads to: they are the user's to name, and an
-// agent's to write. git is not run for it.
+// Obeyed are the paths below the top that git's configuration names, the project's own and the
+// user's, and what a link among its hooks leads to. Such are a folder of hooks, a filter or an
+// included file. They are the user's to name, and an agent's to write. git is not run for it.
 func Obeyed(top, commonDir, gitDir string) []string {
 	home, _ := os.UserHomeDir() // without one there is no configuration in it
 	r := &configReader{top: top, home: home, left: maxIncludes}

@@ -7,9 +7,9 @@ import (
 
 // OfRepository tells whether a repository may say what an origin says, as git's --show-origin names
 // it. It may where the file lies in one of the repository's git directories, or is a configuration
-// of the user's: ~/.gitconfig, another file at the top of home whose name begins so, or one below
-// ~/.config/git. Whoever wrote the repository's configuration may include any file of the host, and
-// an agent would read there what another repository says.
+// of the user's. Such are ~/.gitconfig, another file at the top of home whose name begins so, or
+// one below ~/.config/git. Whoever wrote the repository's configuration may include any file of the
+// host, and an agent would read there what another repository says.
 func OfRepository(origin, home string, gitDirs ...string) bool {
 	file, ok := strings.CutPrefix(origin, "file:")
 	if !ok || !filepath.IsAbs(file) {
