@@ -368,9 +368,9 @@ func isCompiling(call *ast.CallExpr, names []string) bool {
 	return false
 }
 
-// What finds methods by names that the linker cannot know makes it keep every
-// method of every type: a tenth of nacre, and of the time that it takes to start.
-// The page has templates, and a program of its own.
+// What finds methods by names that the linker cannot know makes it keep every method of every type.
+// That is a tenth of nacre, and of the time that it takes to start. The page has templates, and a
+// program of its own.
 func TestNoRoomFindsMethodsByName(t *testing.T) {
 	for _, file := range sources(t) {
 		if file.room == "internal/web" {

@@ -64,10 +64,9 @@ type Label uint8
 const (
 	Untrusted Label = iota
 	Trusted
-	// Unvouched, between the two, is what nobody vouches for and no outsider sent either,
-	// such as what a session stored that had listened to none: like the text of a
-	// repository, its values are untrusted, and it taints nobody (M-52). In text it is
-	// untrusted.
+	// Unvouched, between the two, is what nobody vouches for and no outsider sent either, such as
+	// what a session stored that had listened to none (M-52). Like the text of a repository, its
+	// values are untrusted, and it taints nobody. In text it is untrusted.
 	Unvouched
 )
 
@@ -180,9 +179,9 @@ type Invocation struct {
 	Files       []FilePin
 	Correlation Correlation
 	Time        time.Time
-	// Label is the trust of what the session had been told when it called: untrusted
-	// once an outsider's words were in it, unvouched once it had read other text that
-	// nobody vouches for.
+	// Label is the trust of what the session had been told when it called. It is untrusted once an
+	// outsider's words were in it, and unvouched once it had read other text that nobody vouches
+	// for.
 	Label Label
 	// Origins say where each risky value came from, as far as it is known (K-26).
 	Origins []Origin

@@ -58,9 +58,9 @@ type Cut struct {
 	Path string `json:"path"`
 }
 
-// ResultLimits are how much of one result is shown (K-14, K-31): rows, fields of an
-// object, characters of all that is shown, and containers inside of each other in a
-// row. A field that is zero stands for the default: 50, 20, 4,000 and 3.
+// ResultLimits are how much of one result is shown (K-14, K-31). They bound rows, fields of an
+// object, characters of all that is shown, and containers inside of each other in a row. A field
+// that is zero stands for the default: 50, 20, 4,000 and 3.
 type ResultLimits struct {
 	Rows   int `json:"rows,omitempty"`
 	Fields int `json:"fields,omitempty"`

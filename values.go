@@ -41,17 +41,16 @@ type Values struct {
 	// as dotted paths like sinks: the links, addresses and accounts in it are
 	// values too.
 	Text []string
-	// Mints are the places in the result whose values the system itself makes, such
-	// as ids and the authors that it has authenticated: "*.id" is the field id of
-	// every element. The first of each record is its own id. Never a field into which an
-	// outsider can write what they like.
+	// Mints are the places in the result whose values the system itself makes, such as ids and the
+	// authors that it has authenticated. "*.id" is the field id of every element. The first of each
+	// record is its own id. Never a field into which an outsider can write what they like.
 	Mints []string
 	// Authors are the places of who wrote the record, where only members can whom the
 	// system has authenticated, as in a team's channel. The From of a mail is none, nor
 	// is who opened an issue that anybody can open. They are minted, too.
 	Authors []string
-	// Senders are the places of whom a record that has a minted value says it comes from, as
-	// the From of a mail: nobody has vouched for it, and it is good for an answer only.
+	// Senders are the places of whom a record that has a minted value says it comes from, as the From of
+	// a mail. Nobody has vouched for it, and it is good for an answer only.
 	Senders []string
 }
 
@@ -86,12 +85,12 @@ const (
 	// GroundsList: it stands in a list that is, as a whole, one of a record that the operator's
 	// words single out, or all addresses of what they asked for.
 	GroundsList Grounds = "in a list of a record that the operator named"
-	// GroundsDescribed: the system minted it, it is an id, in the only record of a result that has
-	// a word of a part of the operator's sentences which no other record there has; or in one that
-	// alone has such a word which the operator wrote as a name.
+	// GroundsDescribed: the system minted it, it is an id, in the only record of a result that has a
+	// word of a part of the operator's sentences. No other record there has that word. Or it is in one
+	// that alone has such a word which the operator wrote as a name.
 	GroundsDescribed Grounds = "in the only record that the operator's words describe"
-	// GroundsPicked: the system minted it, it is the id of the one record that comes first or last of
-	// several which the operator asked for, as "the cheapest" and "the latest" do.
+	// GroundsPicked: the system minted it, and it is the id of the one record that comes first or last
+	// of several which the operator asked for. That is what "the cheapest" and "the latest" ask for.
 	GroundsPicked Grounds = "the cheapest, latest or the like of what the operator asked for"
 	// GroundsEach: the system minted it, it is an id, in a list that the operator asked for,
 	// and they spoke of all.
@@ -99,9 +98,9 @@ const (
 	// GroundsFollowed: a link, to be read, that is the only one in what the operator sent for
 	// or named, where they spoke of a link.
 	GroundsFollowed Grounds = "the only link in what the operator asked to be read, of which they spoke"
-	// GroundsSender: an address that a record says it comes from, which the operator's words
-	// single out, or which alone has any of the words that describe who is to be answered,
-	// where they want somebody to be answered; or the one of the record whose id is in the call.
+	// GroundsSender: an address that a record says it comes from, which the operator's words single out.
+	// Or it alone has any of the words that describe who is to be answered, where they want somebody to
+	// be answered. Or it is the one of the record whose id is in the call.
 	GroundsSender Grounds = "who wrote what the operator wants answered"
 	// GroundsSaid: the only day in the text of a record that the operator's words single out,
 	// where they spoke of a day.

@@ -312,9 +312,8 @@ func CheckEventPrefix(prefix string) error { return events.CheckPrefix(prefix) }
 // nil means that it adds none. done ends the reading.
 func OpenRules(project string) (rules fs.FS, done func(), err error) { return order.OpenRules(project) }
 
-// ListenFor accepts connections at the operator's address and forwards their bytes
-// to the socket that the plugin's handler listens on in its data folder, until ctx
-// ends or Close is called.
+// ListenFor accepts connections at the operator's address, until ctx ends or Close is called. It
+// forwards their bytes to the socket that the plugin's handler listens on in its data folder.
 func ListenFor(ctx context.Context, name nacre.PluginName, address netip.AddrPort, dataDir string) (*PluginListener, error) {
 	return endpoints.ListenFor(ctx, name, address, dataDir)
 }

@@ -126,9 +126,8 @@ func (r *Runtime) Audit(ctx context.Context, verified Report, run Run) (Audit, R
 	return work.AuditWork(ctx, r.inst, verified, run)
 }
 
-// CheckAuditor refuses, before anything of a session's work goes on, an auditor
-// that could not begin: a session that waits for none, a brain that is unknown or
-// not ready, a recording that cannot be played.
+// CheckAuditor refuses, before anything of a session's work goes on, an auditor that could not begin. The
+// session may wait for none, the brain be unknown or not ready, or the recording not be one that can be played.
 func (r *Runtime) CheckAuditor(ctx context.Context, id nacre.SessionID, run Run) error {
 	return work.CheckAuditor(ctx, r.inst, id, run)
 }
@@ -350,8 +349,8 @@ func (r *Runtime) Sessions() ([]nacre.SessionStatus, error) {
 // read. It reads no others.
 func LiveSessions(r *Runtime) ([]nacre.SessionStatus, error) { return operator.Live(r.inst) }
 
-// SessionsOver is a part of the sessions that are over, the newest first: at most so many,
-// from a place in the list on, and the place behind them; 0 at the end. It reads no others.
+// SessionsOver is a part of the sessions that are over, the newest first: at most so many, from a place in the
+// list on. next is the place behind them, or 0 at the end. It reads no others.
 func SessionsOver(r *Runtime, from, most int) (page []nacre.SessionStatus, next int, err error) {
 	return operator.Over(r.inst, from, most)
 }
@@ -369,9 +368,9 @@ func (r *Runtime) Stop(ctx context.Context, id nacre.SessionID, killed func(Kill
 	return operator.Stop(ctx, r.inst, id, killed)
 }
 
-// SettleRuns completes what runs left whose process was killed: landings, rows of the
-// ledger and chains; it gives runs and visits their rows, and says in the ledger which work
-// a person has merged since. The errors name those that could not be completed.
+// SettleRuns completes what runs left whose process was killed: landings, rows of the ledger and chains. It
+// gives runs and visits their rows, and says in the ledger which work a person has merged since. The errors name
+// those that could not be completed.
 func SettleRuns(ctx context.Context, r *Runtime) error {
 	return errors.Join(operator.SettleRuns(ctx, r.inst), receipt.EnterRows(ctx, r.inst, serve.Unfinished), leftover.SettleMerged(ctx, r.inst))
 }
@@ -605,8 +604,8 @@ func (r *Runtime) Answer(ctx context.Context, p nacre.Press) (nacre.Pressed, err
 	return cockpit.Press(ctx, r.inst, p)
 }
 
-// Survey is what this machine and a project bring along, and what config.toml would say of it: that these checks
-// verify a run, by default the project's own, and that sessions may reach these bundles of hosts (U-31).
+// Survey is what this machine and a project bring along, and what config.toml would say of it (U-31). These
+// checks verify a run, by default the project's own, and sessions may reach these bundles of hosts.
 func Survey(ctx context.Context, r *Runtime, project string, checks, allow []string) (SurveyFound, error) {
 	found := SurveyFound{Agents: survey.Agents(ctx, agent.Brains(r.inst, "")), Languages: survey.Languages(project)}
 	found.Checks = survey.Checks(project, found.Languages)

@@ -43,9 +43,9 @@ func keysOf(k revocation.Keys) kernel.Keys {
 	return keys
 }
 
-// ParseKey reads the secret of a key as an operator hands it over, such as in a
-// variable of the environment: hexadecimal or base64, of at least MinKey bytes,
-// without white space around it. An error never shows the text.
+// ParseKey reads the secret of a key as an operator hands it over, such as in a variable of the
+// environment. It is hexadecimal or base64, of at least MinKey bytes, and white space around it
+// does not count. An error never shows the text.
 func ParseKey(text string) ([]byte, error) {
 	text = strings.TrimSpace(text)
 	for _, decode := range []func(string) ([]byte, error){

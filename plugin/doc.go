@@ -1,6 +1,5 @@
-// Package plugin is what the author of a plugin needs: the manifest that
-// declares a plugin, the protocol that its handler speaks, and [Serve], which
-// speaks it for handlers written in Go.
+// Package plugin is what the author of a plugin needs. It has the manifest that declares a plugin,
+// the protocol that its handler speaks, and [Serve], which speaks it for handlers written in Go.
 //
 // A plugin is a folder with a manifest.json, a handler and, if it wants its
 // own words for the agent, skill/*.md. The handler is a process of its own, in

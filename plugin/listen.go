@@ -14,12 +14,12 @@ import (
 // retake is how often a listener looks whether its socket has to be taken again.
 const retake = time.Second
 
-// Listen listens at [ListenSocket] in a handler's data folder, of which path is the
-// name. Several processes may serve one installation, and a reload starts the new
-// handler before the old one has ended: whoever listens last has the socket, and those before keep the
-// connections they have. When the one that has it is gone without a word, one that
-// still listens takes it again within a few seconds. Nobody but the folder's owner
-// can connect. Close leaves the name in its place: it may be another process's.
+// Listen listens at [ListenSocket] in a handler's data folder, of which path is the name. Several
+// processes may serve one installation, and a reload starts the new handler before the old one has
+// ended. Whoever listens last has the socket, and those before keep the connections they have. When
+// the one that has it is gone without a word, one that still listens takes it again within a few
+// seconds. Nobody but the folder's owner can connect. Close leaves the name in its place: it may be
+// another process's.
 func Listen(ctx context.Context, path string) (net.Listener, error) {
 	taken, err := takeSocket(ctx, path)
 	if err != nil {

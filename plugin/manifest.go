@@ -57,9 +57,9 @@ const AnyHost = "*"
 // before it starts the handler.
 const ListenSocket = "listen.sock"
 
-// MCP is an MCP server that carries out the manifest's tools: what the manifest
-// says of them is what counts, and a server that has other tools under these
-// names is refused. At most one of Command and URL is set.
+// MCP is an MCP server that carries out the manifest's tools. What the manifest says of them is
+// what counts, and a server that has other tools under these names is refused. At most one of
+// Command and URL is set.
 type MCP struct {
 	// Command starts a server that speaks on its standard streams, relative to
 	// the folder.

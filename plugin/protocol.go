@@ -196,7 +196,7 @@ type RequestParams struct {
 	Files map[string]File `json:"files,omitempty"`
 }
 
-// File is a file as it was when the call was decided on (D-13): all of it, or where the tool
+// File is a file as it was when the call was decided on (D-13). It has all of it, or where the tool
 // says file_bytes, all but Content, which the handler reads with readFile.
 type File struct {
 	// Name is what the argument says.

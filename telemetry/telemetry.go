@@ -1,11 +1,11 @@
-// Package telemetry promises the counters of a kernel in Prometheus' format and
-// its calls as OpenTelemetry spans and metrics, with the names of the GenAI
-// conventions of the version pinned in [SchemaURL] (K-23).
+// Package telemetry promises the counters of a kernel in Prometheus' format and its calls as
+// OpenTelemetry spans and metrics (K-23). The names are those of the GenAI conventions of the
+// version pinned in [SchemaURL].
 //
-// It captures no content: no argument, no result and no word of a model leaves
-// through it, and there is no option that would change that. It is a package
-// of its own so that who embeds a kernel alone does not carry these libraries;
-// what a Prometheus registry collects is in telemetry/prometheus for the same reason.
+// It captures no content: no argument, no result and no word of a model leaves through it, and
+// there is no option that would change that. It is a package of its own so that who embeds a kernel
+// alone does not carry these libraries. What a Prometheus registry collects is in
+// telemetry/prometheus for the same reason.
 package telemetry
 
 import (

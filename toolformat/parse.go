@@ -28,10 +28,10 @@ type Call struct {
 // limits are those of the door, for a response as large as models' responses get.
 func limits() wire.Limits { return wire.Limits{Message: MaxResponse, String: MaxResponse} }
 
-// Parse finds the tool calls in a response, in order: a whole body, a list of
-// its parts, or one of them. Parts that are no calls are skipped. A call that
-// cannot be read is returned with its Err; a body that cannot be read, or with
-// more than MaxCalls, is an error, and nothing of it may be carried out.
+// Parse finds the tool calls in a response, in order: a whole body, a list of its parts, or one of
+// them. Parts that are no calls are skipped. A call that cannot be read is returned with its Err. A
+// body that cannot be read, or with more than MaxCalls, is an error, and nothing of it may be
+// carried out.
 func (f *Format) Parse(body []byte) ([]Call, error) {
 	parts, err := f.parts(body)
 	if err != nil {

@@ -1,14 +1,12 @@
-// Package toolformat promises to put a kernel behind a model provider's tool
-// calls: capabilities become tool definitions in the provider's shape, the calls
-// in a response become calls of the kernel, and results and refusals go back as
-// messages that the model can react to (K-22). It speaks OpenAI's Responses and
-// Chat Completions, Anthropic's Messages, and MCP.
+// Package toolformat promises to put a kernel behind a model provider's tool calls (K-22).
+// Capabilities become tool definitions in the provider's shape, and the calls in a response become
+// calls of the kernel. Results and refusals go back as messages that the model can react to. It
+// speaks OpenAI's Responses and Chat Completions, Anthropic's Messages, and MCP.
 //
-// It decides nothing and trusts nothing in a response: arguments are read
-// strictly, a name that means no capability or two fails when a Format is made,
-// and the argument "_justification" is recorded as the agent's own words, which
-// count for nothing. It does not talk to a provider, and sees results only after
-// the kernel has redacted them.
+// It decides nothing and trusts nothing in a response. Arguments are read strictly, and a name that
+// means no capability or two fails when a Format is made. The argument "_justification" is recorded
+// as the agent's own words, which count for nothing. It does not talk to a provider, and sees
+// results only after the kernel has redacted them.
 package toolformat
 
 import (

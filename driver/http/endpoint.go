@@ -27,14 +27,13 @@ const Rest = "{*}"
 type Endpoint struct {
 	// Method is GET, POST, PUT, PATCH or DELETE.
 	Method string
-	// URL is absolute. In its path and in the values of its query, {name} is
-	// filled with the argument of that name, escaped. A query parameter that is a
-	// place only is left out where the argument is absent, and repeated where it
-	// is a list; a place in the path must be filled.
+	// URL is absolute. In its path and in the values of its query, {name} is filled with the
+	// argument of that name, escaped. A query parameter that is a place only is left out where the
+	// argument is absent, and repeated where it is a list. A place in the path must be filled.
 	URL string
-	// Body is a JSON document in which a string that is just "{name}" is replaced
-	// by that argument, and "{*}" by an object of all arguments without a place of
-	// their own; members without an argument are left out. Empty means no body.
+	// Body is a JSON document in which a string that is just "{name}" is replaced by that argument.
+	// "{*}" is replaced by an object of all arguments without a place of their own. Members without
+	// an argument are left out. Empty means no body.
 	Body json.RawMessage
 	// Headers are sent as they are.
 	Headers map[string]string

@@ -1,8 +1,7 @@
-// Package httpdriver promises that a capability reaches one HTTP endpoint which
-// the operator declared, and nothing else: the arguments of a call fill places
-// in its path, query and body and can never change its scheme, host, method or
-// headers; addresses are checked before they are dialled; time and size are
-// bounded; and what comes back is JSON or an error (K-13). An error says
+// Package httpdriver promises that a capability reaches one HTTP endpoint which the operator
+// declared, and nothing else (K-13). The arguments of a call fill places in its path, query and
+// body and can never change its scheme, host, method or headers. Addresses are checked before they
+// are dialled, and time and size are bounded. What comes back is JSON or an error. An error says
 // whether the request may have been sent ([nacre.IsNotSent]).
 //
 // It does not decide who may call, does not retry, keeps no cookies, and reads
@@ -124,10 +123,10 @@ func New(e Endpoint, o Options) (*Driver, error) {
 // CloseIdle closes the connections that are kept for the next call.
 func (d *Driver) CloseIdle() { d.client.CloseIdleConnections() }
 
-// Do sends one request. An answer of 400 or more is an error: a *nacre.Refusal
-// that names the status where another request might do better, a plain error
-// where the operator or the service must act (401, 403, 407, 5xx). Errors never
-// hold a secret, a value of an argument, or what the service wrote.
+// Do sends one request. An answer of 400 or more is an error. It is a *nacre.Refusal that names the
+// status where another request might do better. It is a plain error where the operator or the
+// service must act (401, 403, 407, 5xx). Errors never hold a secret, a value of an argument, or
+// what the service wrote.
 func (d *Driver) Do(ctx context.Context, in nacre.Invocation) (json.RawMessage, error) {
 	filled, err := d.endpoint.fill(in.Arguments)
 	if err != nil {

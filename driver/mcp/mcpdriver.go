@@ -1,9 +1,8 @@
-// Package mcpdriver promises that the tools of an MCP server become
-// capabilities under the operator's rules (K-13): what a server says of its own
-// tools counts only where the operator trusts the server, and a tool that
-// nobody classed is DESTRUCTIVE; a tool whose definition changes after it was
-// registered is refused; schemas are closed, or their tool is left out; what a
-// server answers is bounded, untrusted, and JSON or an error.
+// Package mcpdriver promises that the tools of an MCP server become capabilities under the
+// operator's rules (K-13). What a server says of its own tools counts only where the operator
+// trusts the server, and a tool that nobody classed is DESTRUCTIVE. A tool whose definition changes
+// after it was registered is refused. Schemas are closed, or their tool is left out. What a server
+// answers is bounded, untrusted, and JSON or an error.
 //
 // It speaks stdio and streamable HTTP through the official SDK, in the
 // revisions 2026-07-28 and 2025-11-25 and with older servers as the SDK does.
@@ -72,9 +71,9 @@ type Server struct {
 	Unannotated string
 	// Sensitivity of all tools; the zero value is SECRETS, the strictest.
 	Sensitivity nacre.Sensitivity
-	// Sinks are the arguments in which a wrong value does harm, by the tool's
-	// name; a tool that is not listed has all its arguments as sinks, or is left
-	// out where its schema does not list them.
+	// Sinks are the arguments in which a wrong value does harm, by the tool's name. A tool that is
+	// not listed has all its arguments as sinks, or is left out where its schema does not list
+	// them.
 	Sinks map[string][]string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time

@@ -43,10 +43,9 @@ func Settings(inst *installation.Installation) (map[nacre.PluginName]json.RawMes
 	return settings, nil
 }
 
-// Plugins are the plugins of this installation, the user's own before the
-// built-in ones. One that is not what its operator agreed to has that as its
-// error (D-28), and so has one that cannot live beside the others (D-25): whoever
-// asks which plugins there are sees what sessions see.
+// Plugins are the plugins of this installation, the user's own before the built-in ones. One that
+// is not what its operator agreed to has that as its error (D-28), and so has one that cannot live
+// beside the others (D-25). Whoever asks which plugins there are sees what sessions see.
 func Plugins(inst *installation.Installation) ([]pluginhost.Found, error) {
 	return pluginsFor(inst, func(pluginhost.Found) bool { return true })
 }
@@ -58,9 +57,9 @@ func PluginsOf(inst *installation.Installation, group nacre.Group) ([]pluginhost
 	return pluginsFor(inst, func(f pluginhost.Found) bool { return starts(inst, groups, group, f) })
 }
 
-// Starts tells which plugins a session of the group starts: those with a tool that
-// the group may use, and broken ones, so that what is wrong with them is recorded.
-// Whoever asks about the same manifest is answered the same.
+// Starts tells which plugins a session of the group starts. They are those with a tool that the
+// group may use, and broken ones, so that what is wrong with them is recorded. Whoever asks about
+// the same manifest is answered the same.
 func Starts(inst *installation.Installation, group nacre.Group, f pluginhost.Found) bool {
 	return starts(inst, ToolGroups(inst, inst.Options.Now()), group, f)
 }

@@ -1,7 +1,7 @@
-// Package account promises one file that accounts for a piece of work: the records of all
-// its openings, what they link from the policy to what was remembered, and a signed receipt
-// over both, so that a stranger with the public key and nothing else can check it (M-59,
-// M-68). A page for a person is made from it.
+// Package account promises one file that accounts for a piece of work (M-59, M-68). It has the
+// records of all its openings, what they link from the policy to what was remembered, and a signed
+// receipt over both. A stranger with the public key and nothing else can check it. A page for a
+// person is made from it.
 //
 // The links and every count are a projection of the records, made again when the file is
 // checked. What the records hold is what the audit holds: redacted, and with what the

@@ -16,10 +16,10 @@ import (
 	"github.com/nacre-dev/nacre/internal/canonical"
 )
 
-// Check proves a file by a key that is trusted: its signatures, that each chain's records
-// link from the first to the signed end, and that the links, the counts, the cost and the
-// outcome are those that the records tell. The error wraps [audit.ErrTampered] where
-// something does not hold, and says what.
+// Check proves a file by a key that is trusted: its signatures, and that each chain's records link
+// from the first to the signed end. The links, the counts, the cost and the outcome must be those
+// that the records tell. The error wraps [audit.ErrTampered] where something does not hold, and
+// says what.
 func Check(data []byte, trusted ed25519.PublicKey) (*Account, error) {
 	a, err := parse(data)
 	if err != nil {

@@ -116,7 +116,7 @@ func (p *Proposer) propose(d egress.Denial) egress.Proposal {
 	return p.told(entry)
 }
 
-// enter finds what became of asking for a rule, or makes an entry for whoever is to ask now; full
+// enter finds what became of asking for a rule, or makes an entry for whoever is to ask now. full
 // says that the first one is not asked about any more.
 func (p *Proposer) enter(rule string) (entry *proposal, told egress.Proposal, full bool) {
 	p.mu.Lock()

@@ -1,8 +1,8 @@
-// Package atom promises to read capability atoms strictly: what one declares
-// at each of its four layers (prompt text, tool gate, operating system,
-// verifier), its parameters and where it comes from (S-01 to S-04). An unknown
-// key, a missing text or an unknown handler is an error that names the file.
-// It enforces nothing: rooms that gate, seal and verify read what it says.
+// Package atom promises to read capability atoms strictly (S-01 to S-04). It reads what one
+// declares at each of its four layers (prompt text, tool gate, operating system, verifier), its
+// parameters and where it comes from. An unknown key, a missing text or an unknown handler is an
+// error that names the file. It enforces nothing: rooms that gate, seal and verify read what it
+// says.
 package atom
 
 import (

@@ -5,8 +5,8 @@ import (
 	"regexp"
 )
 
-// WrongType says of a value of another type than its key has what it is and what it has to be, where the decoder says
-// that in the words of Go. Any other error is returned as it is.
+// WrongType says what a value of another type than its key has is, and what it has to be. The decoder says that in
+// the words of Go. Any other error is returned as it is.
 func WrongType(err error) error {
 	found := regexp.MustCompile(`^toml: line (\d+) \(last key "(.*)"\): incompatible types: TOML value has type (\S+); destination has type (\S+)`).FindStringSubmatch(err.Error())
 	if found == nil {

@@ -1,8 +1,8 @@
 package automaton
 
-// A step has to wait for the one before it, which is most of what it takes. So a long
-// text is walked at four places at once: each begins as far before its stretch as a
-// keyword may be long, and so finds all that end in it.
+// A step has to wait for the one before it, which is most of what it takes. So a long text is
+// walked at four places at once. Each begins as far before its stretch as a keyword may be long,
+// and so finds all that end in it.
 const (
 	lanes = 4
 	// longStretch is how many bytes one place walks at a time at most, shortStretch how

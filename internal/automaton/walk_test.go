@@ -10,8 +10,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/automaton"
 )
 
-// P-08: a text is walked at several places at once, and what is found is what looking
-// for each word at each place finds, whatever its length and however often words end.
+// P-08: a text is walked at several places at once. What is found is what looking for each word at
+// each place finds, whatever its length and however often words end.
 func TestAWalkFindsEachWordAtEachPlace(t *testing.T) {
 	t.Parallel()
 	words := []string{"a", "ab", "bab", "cab", "abcabcabc", "-----begin", "cc"}

@@ -1,6 +1,6 @@
-// Package basis is what a sealed session and whoever works in one stand on: the open session
-// and its installation, what was found of the machine, what its agent may reach, whom it tells,
-// and its place among agents that asked for one another. It serves nothing.
+// Package basis is what a sealed session and whoever works in one stand on: the open session and
+// its installation, and what was found of the machine. It also has what the agent may reach, whom
+// it tells, and its place among agents that asked for one another. It serves nothing.
 package basis
 
 import (

@@ -1,7 +1,7 @@
-// Package budget promises that money is set aside before it is spent: a model
-// call reserves the most it can cost, settles what it did cost, and what was
-// reserved and never settled stays charged (M-04). It does not count tokens, call
-// models or lock: the caller serialises, and sums are whole micro-dollars.
+// Package budget promises that money is set aside before it is spent (M-04). A model call reserves
+// the most it can cost and settles what it did cost. What was reserved and never settled stays
+// charged. It does not count tokens, call models or lock: the caller serialises, and sums are whole
+// micro-dollars.
 package budget
 
 import (

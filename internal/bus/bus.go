@@ -1,10 +1,9 @@
-// Package bus promises that what happens in an installation is told to those
-// who asked for it: events of known topics only, in envelopes that the core
-// alone built, in the order each publisher gave, and without one slow
-// subscriber ever holding up a publisher or another subscriber (D-32). Outsiders
-// subscribe and publish over ZeroMQ; who a publisher is follows from the
-// listener it reached, never from what it says. The bus keeps nothing: an event
-// that nobody took is gone, and it does not decide what an event leads to.
+// Package bus promises that what happens in an installation is told to those who asked for it
+// (D-32). They get events of known topics only, in envelopes that the core alone built, in the
+// order each publisher gave. No slow subscriber ever holds up a publisher or another subscriber.
+// Outsiders subscribe and publish over ZeroMQ; who a publisher is follows from the listener it
+// reached, never from what it says. The bus keeps nothing: an event that nobody took is gone, and
+// it does not decide what an event leads to.
 package bus
 
 import (
@@ -123,10 +122,10 @@ func New(deps Deps) (*Bus, error) {
 	return &Bus{deps: deps, ended: make(chan struct{})}, nil
 }
 
-// Publish hands an event to all who asked for it and returns the envelope that
-// they get. It waits for nobody. What is no event is refused with an error that
-// says why: an unknown topic, a source that may not publish it, a payload that
-// is no object or too large, a message.inbound that is not one (D-33).
+// Publish hands an event to all who asked for it and returns the envelope that they get. It waits
+// for nobody. What is no event is refused with an error that says why. That is an unknown topic, a
+// source that may not publish it, a payload that is no object or too large, or a message.inbound
+// that is not one (D-33).
 func (b *Bus) Publish(ctx context.Context, e Event) (plugin.Envelope, error) {
 	if err := ctx.Err(); err != nil {
 		return plugin.Envelope{}, err

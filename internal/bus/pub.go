@@ -26,11 +26,10 @@ const (
 	atOnce = 64 << 10
 )
 
-// ServePub lets outsiders subscribe over ZeroMQ: to each goes, as the frames
-// [topic, envelope], every event of any group whose topic begins with a prefix
-// that it asked for, byte by byte as ZeroMQ has it. What a peer does not fetch
-// is dropped for that peer alone. ServePub returns when ctx ends or the bus is
-// closed, which are no errors, after subscribers had Limits.Drain to fetch the
+// ServePub lets outsiders subscribe over ZeroMQ. To each goes every event of any group whose topic
+// begins with a prefix that it asked for, byte by byte as ZeroMQ has it. The frames are [topic,
+// envelope]. What a peer does not fetch is dropped for that peer alone. ServePub returns when ctx
+// ends or the bus is closed, which are no errors, after subscribers had Limits.Drain to fetch the
 // rest. It closes the listener.
 func (b *Bus) ServePub(ctx context.Context, ln net.Listener, l Limits) error {
 	defer func() { _ = ln.Close() }() // closed already where ctx ended

@@ -142,9 +142,9 @@ func (in *intake) ownChannel(payload json.RawMessage) (DropReason, string) {
 	return "", ""
 }
 
-// unwrap finds the payload in what a publisher sent. An object with version and
-// payload is an envelope; one with a number as its version is taken for an
-// envelope too, so that none of another version passes for a payload.
+// unwrap finds the payload in what a publisher sent. An object with version and payload is an
+// envelope. One with a number as its version is taken for an envelope too, so that none of another
+// version passes for a payload.
 func unwrap(topic string, body []byte) (payload json.RawMessage, reason DropReason, detail string) {
 	members, err := wire.Object(body, wire.Limits{Message: maxPublished, String: MaxPayload, CaseSensitive: true})
 	if err != nil {
@@ -188,9 +188,9 @@ func isText(value json.RawMessage, want string) bool {
 	return ok && have == want
 }
 
-// Follow reads events from a PUB endpoint at the other end of nc, as a SUB:
-// each whose topic a prefix names, until the endpoint ends, which is no error,
-// or each returns one, or ctx ends. It closes nc.
+// Follow reads events from a PUB endpoint at the other end of nc, as a SUB: each whose topic a
+// prefix names. It ends where the endpoint ends, which is no error, where each returns an error, or
+// where ctx ends. It closes nc.
 func Follow(ctx context.Context, nc net.Conn, prefixes []string, each func(plugin.Envelope) error) error {
 	defer func() { _ = nc.Close() }() // closed already where ctx ended
 	p := &peer{nc: nc, r: zmtp.NewReader(nc, events.MaxTopic+message.MaxEnvelope), limits: Limits{}.withDefaults()}

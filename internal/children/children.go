@@ -1,7 +1,7 @@
-// Package children lets the agent of a session ask for sub-agents (M-56, M-69). Each is a run
-// of its own in the process of its parent's: sealed, on its own clone, with a memory, a
-// budget and a time of its own, and with tokens that are derived from its parent's. It gets
-// no more than its parent has, and ends before it.
+// Package children lets the agent of a session ask for sub-agents (M-56, M-69). Each is a run of
+// its own in the process of its parent's: sealed, on its own clone, with a memory, a budget and a
+// time of its own. Its tokens are derived from its parent's. It gets no more than its parent has,
+// and ends before it.
 //
 // It starts nothing itself: whoever opens the session says how a run begins.
 package children

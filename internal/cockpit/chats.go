@@ -362,8 +362,8 @@ func (c *Chats) settle(of *chatCard, outcome string) {
 	}
 }
 
-// Pair gives the code by which somebody at a channel becomes an operator's, while a person on
-// the host wants that; else it gives none, and whoever asked is told nothing.
+// Pair gives the code by which somebody at a channel becomes an operator's, while a person on the
+// host wants that. Otherwise it gives none, and whoever asked is told nothing.
 func (c *Chats) Pair(ctx context.Context, channel string, p plugin.Pairing) (code string, err error) {
 	id, err := ofChannel(channel, p.User)
 	if err != nil {

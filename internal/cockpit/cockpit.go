@@ -44,8 +44,8 @@ func WantedHere(inst *installation.Installation) bool {
 	return err != nil || p.Wants(person.Desktop, inst.Options.Now())
 }
 
-// Questions are those that wait for a person, in all live sessions, and with a store in those
-// of all its machines: with an error, those of the sessions that can be read.
+// Questions are those that wait for a person, in all live sessions, and with a store in those of
+// all its machines. With an error, they are those of the sessions that can be read.
 func Questions(ctx context.Context, inst *installation.Installation) ([]nacre.Question, error) {
 	var all []nacre.Question
 	err := eachLive(inst, func(remote *session.Remote) {

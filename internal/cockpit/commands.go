@@ -22,10 +22,10 @@ const (
 	commandTime = 8 * time.Second
 )
 
-// Command does what a person asks of the host at a service (M-40): status tells them of the
-// sessions that run and that are theirs to see, waiting of all that waits for them, kill stops a
-// session. What they may do is their
-// rights' to say and the session's own to ask for; a stranger is told nothing.
+// Command does what a person asks of the host at a service (M-40). status tells them of the sessions
+// that run and that are theirs to see, waiting tells of all that waits for them, and kill stops a
+// session. What they may do is their rights' to say and the session's own to ask for; a stranger is
+// told nothing.
 func (c *Chats) Command(ctx context.Context, channel string, p plugin.Command) (said string, err error) {
 	id, err := ofChannel(channel, p.User)
 	if err != nil {

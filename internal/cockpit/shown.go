@@ -23,9 +23,9 @@ const (
 	titleBytes = 300
 )
 
-// shown is a card as it is kept for the process that comes after this one: its buttons are
-// good for nothing then, and somebody has to take them away (M-47). A line without a person
-// says that a card is over, and that its service was told often enough.
+// shown is a card as it is kept for the process that comes after this one. Its buttons are good for
+// nothing then, and somebody has to take them away (M-47). A line without a person says that a card
+// is over, and that its service was told often enough.
 type shown struct {
 	ID     string          `json:"id"`
 	To     person.Identity `json:"to,omitempty"`

@@ -82,8 +82,8 @@ type Group struct {
 	Scope  map[string]string `toml:"scope"`
 	// BudgetUSDDay is what its sessions may spend in a day, such as "20"; empty sets no limit (M-04).
 	BudgetUSDDay string `toml:"budget_usd_day"`
-	// PII are the kinds of personal data that its sessions see as they are (K-27), Public
-	// globs of the tools whose results whoever writes to it may be told unasked (M-50b).
+	// PII are the kinds of personal data that its sessions see as they are (K-27). Public are globs
+	// of the tools whose results whoever writes to it may be told unasked (M-50b).
 	PII    []string `toml:"pii"`
 	Public []string `toml:"public"`
 	// VendorTools, where it is set, stands in for that of [model].

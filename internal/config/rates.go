@@ -12,9 +12,9 @@ import (
 // maxRate is the most calls in a minute that can be set.
 const maxRate = 60_000
 
-// Rates are how many calls there may be in a minute, of all tools together: of one
-// principal, such as an agent, in all of its sessions, of a group, and of one session
-// (K-35). Zero says nothing.
+// Rates are how many calls there may be in a minute, of all tools together (K-35). They are those
+// of one principal, such as an agent, in all of its sessions, of a group, and of one session. Zero
+// says nothing.
 type Rates struct {
 	Principal int `toml:"principal"`
 	Group     int `toml:"group"`

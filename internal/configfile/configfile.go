@@ -1,8 +1,8 @@
 // Package configfile changes the operator's config.toml as the operator would: a table more
 // or less, with all else byte for byte as it was.
 //
-// A change is written only where the file then says exactly what was meant: what would not
-// load, or would say anything else, stays as it is, and the operator is told what to write.
+// A change is written only where the file then says exactly what was meant. What would not load, or
+// would say anything else, stays as it is, and the operator is told what to write.
 package configfile
 
 import (

@@ -106,9 +106,8 @@ func otherHost(prefix, s string) bool {
 	return strings.Contains(rest, "@")
 }
 
-// lenient undoes what readers of paths undo: percent-encoding, however often,
-// backslashes, characters that look like a dot or a slash, and the line breaks
-// and tabs that readers of URLs drop.
+// lenient undoes what readers of paths undo. That is percent-encoding, however often, backslashes, characters that look like a
+// dot or a slash, and the line breaks and tabs that readers of URLs drop.
 func lenient(s string) (string, bool) {
 	for range maxUnescape {
 		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {

@@ -15,10 +15,10 @@ const maxPlain = 20
 
 var errNumber = errors.New("a number has too many digits or too large an exponent")
 
-// Canonical returns the one form of a JSON value: that of wire.Canonical, with
-// numbers by what they are worth, so that 1, 1.0 and 1e0 are one value and 1
-// and true are two. It never rounds: what lies outside of the limits of
-// package wire is an error. Canonical bytes are their own canonical form.
+// Canonical returns the one form of a JSON value. It is that of wire.Canonical, with numbers by
+// what they are worth, so that 1, 1.0 and 1e0 are one value and 1 and true are two. It never
+// rounds: what lies outside of the limits of package wire is an error. Canonical bytes are their
+// own canonical form.
 func Canonical(raw []byte) (json.RawMessage, error) {
 	form, err := wire.Canonical(raw)
 	if err != nil {
@@ -84,9 +84,9 @@ func numberLength(form []byte) int {
 
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
-// appendNumber writes a number that was checked without any zero that it does
-// not need: as people write it, or, where that is long, as its digits and a
-// power of ten. It is not ok where package wire would not read that again.
+// appendNumber writes a number that was checked without any zero that it does not need. It is
+// written as people write it, or, where that is long, as its digits and a power of ten. It is not
+// ok where package wire would not read that again.
 func appendNumber(out, spelled []byte) (form []byte, ok bool) {
 	mantissa, exponent := spelled, 0
 	if e := bytes.IndexAny(spelled, "eE"); e >= 0 {

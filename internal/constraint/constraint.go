@@ -1,9 +1,7 @@
-// Package constraint promises one meaning of constraints to policy, which
-// rules on them, to grants, which carry them, and to the kernel, which holds
-// calls against them: how they are read, combined and enforced on arguments,
-// and when two JSON values are one. Combining only ever takes away (K-05,
-// K-10, K-11). It does not decide whether a call may happen, and it performs
-// no effect.
+// Package constraint promises one meaning of constraints to policy, which rules on them, to grants,
+// which carry them, and to the kernel, which holds calls against them. It says how they are read,
+// combined and enforced on arguments, and when two JSON values are one. Combining only ever takes
+// away (K-05, K-10, K-11). It does not decide whether a call may happen, and it performs no effect.
 package constraint
 
 import (

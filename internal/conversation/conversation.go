@@ -98,10 +98,10 @@ func OpenConversation(ctx context.Context, inst *installation.Installation, v Re
 	return &c, nil
 }
 
-// Begin marks that a turn has begun, and whose it is, before a word of it is kept
-// and no earlier: a turn that nobody could take changes nothing. After one that was
-// interrupted, the brain goes on from the exchanges that were kept, and not from
-// what it wrote itself: words of that turn, an outsider's among them, may be in there.
+// Begin marks that a turn has begun, and whose it is, before a word of it is kept and no earlier: a
+// turn that nobody could take changes nothing. After one that was interrupted, the brain goes on
+// from the exchanges that were kept, and not from what it wrote itself. Words of that turn, an
+// outsider's among them, may be in there.
 func (c *Conversation) Begin(id nacre.SessionID) error {
 	if c.Dir == "" {
 		c.woken = true
@@ -261,8 +261,8 @@ type Request struct {
 	Ended func()
 }
 
-// AnswerTo is the right to answer whoever wrote a message unasked: its sender and its
-// chat, with the argument of each of the channel's own tools that stands for the
+// AnswerTo is the right to answer whoever wrote a message unasked. It has their addresses, the
+// sender and the chat, with the argument of each of the channel's own tools that stands for the
 // recipient. The operator's route let them in for that (F-64).
 //
 // public says what anybody may hear: who is no operator is answered unasked while nothing

@@ -138,9 +138,9 @@ func attend(ctx context.Context, s *seal.Session, v conversation.Request, talk *
 	return task.RunVisit(ctx, parts, visit)
 }
 
-// wake chooses a brain, opens the way to its model and prepares its turn: where a
-// script decides whether there is anything to do, nothing of that is done before
-// (D-34). What a script printed may be an outsider's words.
+// wake chooses a brain, opens the way to its model and prepares its turn. Where a script decides
+// whether there is anything to do, nothing of that is done before (D-34). What a script printed may
+// be an outsider's words.
 func wake(ctx context.Context, s *seal.Session, v conversation.Request, talk *conversation.Conversation, found string) (task.Mind, error) {
 	if found != "" {
 		if err := s.Kernel.Observe(s.Key(), nacre.Source{Provenance: nacre.SeenUntrusted, Name: "what the schedule's script printed"}, found); err != nil {

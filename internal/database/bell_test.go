@@ -10,8 +10,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
-// what rings at one machine wakes who listens for its topic at another; a connection that
-// is lost comes again by itself, and wakes everybody, who may have missed something.
+// what rings at one machine wakes who listens for its topic at another. A connection that is
+// lost comes again by itself, and wakes everybody, who may have missed something.
 func TestRingsWakeOtherMachines(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)

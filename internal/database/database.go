@@ -1,11 +1,11 @@
 // Package database opens the PostgreSQL that the nodes of one installation share
 // . Without one, each room keeps its files and SQLite databases as before.
 //
-// It promises that a database of a newer nacre or of another installation, one that
-// cannot be written and one that would be reached over a network without a verified
-// certificate are refused, with an error that says what to do and never repeats the address; and that
-// migrations go forward only, each in one transaction, one process at a time. It
-// knows nothing of what is in the tables: rooms hand it their migrations.
+// It promises that a database of a newer nacre or of another installation is refused. So is one that
+// cannot be written, and one that would be reached over a network without a verified certificate. The
+// error says what to do and never repeats the address. Migrations go forward only, each in one
+// transaction, one process at a time. It knows nothing of what is in the tables: rooms hand it their
+// migrations.
 package database
 
 import (

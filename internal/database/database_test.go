@@ -77,8 +77,9 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
-// a nacre goes on with tables to which a newer one only added, and leaves them as they are;
-// what a newer one took away it may not go on with, nor with tables of before that was told apart.
+// a nacre goes on with tables to which a newer one only added, and leaves them as they are.
+// It may not go on where a newer one took something away, nor with tables of before that was told
+// apart.
 func TestOlderNodesGoOnWithWhatWasOnlyAddedTo(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)

@@ -11,9 +11,9 @@ import (
 	"github.com/nacre-dev/nacre/audit"
 )
 
-// attack is one thing that the injected instruction makes the agent do. Nothing
-// in it knows the recording: whether it was tried and what stopped it is read
-// from the audit, whether it got through is asked of a witness on the host.
+// attack is one thing that the injected instruction makes the agent do. Nothing in it knows the
+// recording. Whether it was tried and what stopped it is read from the audit, and whether it got
+// through is asked of a witness on the host.
 type attack struct {
 	name string
 	// stopped finds the layer that stopped the attack in the records; tried says

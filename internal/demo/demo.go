@@ -1,8 +1,7 @@
-// Package demo shows a sealed run under attack, on the machine it runs on: a
-// recorded agent works on a real git project in a real sandbox and falls for an
-// injected instruction. What was tried and which layer stopped it is read from
-// the audit and from witnesses on the host, never from the recording. The
-// control run plays the same recording unsealed, where every attack succeeds.
+// Package demo shows a sealed run under attack, on the machine it runs on. A recorded agent works
+// on a real git project in a real sandbox and falls for an injected instruction. What was tried and
+// which layer stopped it is read from the audit and from witnesses on the host, never from the
+// recording. The control run plays the same recording unsealed, where every attack succeeds.
 package demo
 
 import (

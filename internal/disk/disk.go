@@ -1,7 +1,6 @@
-// Package disk promises that nacre's own files are whole: a reader sees the old one
-// or the new one, a power cut undoes nothing that was said to be written, nothing is
-// read through a link or from a pipe, and one process at a time does what is not to
-// be done by two.
+// Package disk promises that nacre's own files are whole. A reader sees the old one or the new one,
+// and a power cut undoes nothing that was said to be written. Nothing is read through a link or
+// from a pipe, and one process at a time does what is not to be done by two.
 //
 // It does not know what stands in a file, and not who may read it.
 package disk

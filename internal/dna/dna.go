@@ -1,8 +1,7 @@
-// Package dna promises one short name for what a run was made of: its role,
-// the codes of its atoms, digests of its scope and its body, and a nonce that
-// keeps two runs of one task apart (S-16). Parse and String are inverse to each
-// other. A DNA identifies; it proves nothing and authorises nothing: four bytes
-// of a digest can be found again by whoever wants to.
+// Package dna promises one short name for what a run was made of (S-16). It has its role, the codes
+// of its atoms, digests of its scope and its body, and a nonce that keeps two runs of one task
+// apart. Parse and String are inverse to each other. A DNA identifies; it proves nothing and
+// authorises nothing: four bytes of a digest can be found again by whoever wants to.
 package dna
 
 import (

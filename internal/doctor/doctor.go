@@ -36,8 +36,8 @@ type Check func(context.Context, *installation.Installation) []installation.Find
 
 // Others are what other rooms look at themselves. All are required.
 type Others struct {
-	// Egress tries the proxy with the rules of config.toml, Upstreams looks at where models are asked, Plugins at plugins
-	// without starting them, Try starts them, and Credentials looks at what they and agents are lent.
+	// Egress tries the proxy with the rules of config.toml, and Upstreams looks at where models are asked. Plugins looks
+	// at plugins without starting them, Try starts them, and Credentials looks at what they and agents are lent.
 	Egress, Upstreams, Plugins, Try, Credentials Check
 	// Erase ends erasures that were interrupted, and says which files still hold what was
 	// erased.

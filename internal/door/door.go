@@ -1,9 +1,8 @@
-// Package door promises that one session's request socket is served by the
-// rules of the wire: who asks is known from the listener alone, every message
-// gets one structured answer, and nothing that a client does loses another's
-// request, hangs, or leaves anything behind (D-01…D-07, D-10). It owns stages 1
-// and 2, envelope and topic, and the way back: sanitize, log, forward. It does
-// not decide: payload, authority, confirmation and routing are the kernel's.
+// Package door promises that one session's request socket is served by the rules of the wire
+// (D-01…D-07, D-10). Who asks is known from the listener alone, and every message gets one
+// structured answer. Nothing that a client does loses another's request, hangs, or leaves anything
+// behind. It owns stages 1 and 2, envelope and topic, and the way back: sanitize, log, forward. It
+// does not decide: payload, authority, confirmation and routing are the kernel's.
 package door
 
 import (

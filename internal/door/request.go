@@ -265,10 +265,9 @@ func (d *door) respond(ctx context.Context, q *request, r response) {
 	d.forward(q, r.source, whole)
 }
 
-// forward sends the one answer. The request gives up its place before its
-// client can read the answer, so that the client's next one finds it free; and
-// before it waits for a slow client, so that another's finds it free too, as
-// long as what waits is within bounds.
+// forward sends the one answer. The request gives up its place before its client can read the
+// answer, so that the client's next one finds it free. It does so before it waits for a slow
+// client, too, so that another's finds it free as long as what waits is within bounds.
 func (d *door) forward(q *request, source string, payload []byte) {
 	size := int64(len(payload))
 	defer d.unsent.Add(-size)

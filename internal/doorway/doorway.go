@@ -1,5 +1,5 @@
-// Package doorway is the door of a sealed session, and what stands between it and the kernel: each
-// call is looked through for decoys, a sub-agent's needs its token, and what calls reach is opened
+// Package doorway is the door of a sealed session, and what stands between it and the kernel. Each
+// call is looked through for decoys, and a sub-agent's needs its token. What calls reach is opened
 // with the first of them where it rested.
 package doorway
 
@@ -26,9 +26,9 @@ import (
 var errEnded = errors.New("the session ended before anything was called")
 
 // Doorway is a session's door. What its agent's calls reach is opened before anything runs: a memory
-// that cannot be used stops the run, and what is wrong with plugins is told (M-01, D-45, D-23). Only
-// where all of it was found whole and quiet before, and looks the same, a command does without
-// until its agent calls; what is wrong by then ends the session.
+// that cannot be used stops the run, and what is wrong with plugins is told (M-01, D-45, D-23). A
+// command does without until its agent calls only where all of it was found whole and quiet before,
+// and looks the same. What is wrong by then ends the session.
 type Doorway struct {
 	on     *basis.Basis
 	asked  *folders.Folders

@@ -41,11 +41,10 @@ type PluginListener struct {
 	served   chan struct{}
 }
 
-// ListenFor accepts connections at the operator's address and forwards their
-// bytes to the socket that the plugin's handler listens on in its data folder,
-// until ctx ends or Close is called. What the handler puts in the place of the
-// socket is not followed: a connection for which there is none is closed. At
-// most 256 connections are open at once, and each for at most five minutes of
+// ListenFor accepts connections at the operator's address, until ctx ends or Close is called. It
+// forwards their bytes to the socket that the plugin's handler listens on in its data folder. What
+// the handler puts in the place of the socket is not followed: a connection for which there is none
+// is closed. At most 256 connections are open at once, and each for at most five minutes of
 // silence.
 func ListenFor(ctx context.Context, name nacre.PluginName, address netip.AddrPort, dataDir string) (*PluginListener, error) {
 	if !address.IsValid() {

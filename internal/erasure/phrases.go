@@ -76,8 +76,8 @@ func (w *window) add(piece string) {
 
 func short16(h uint64) uint64 { return h * 0x9e3779b97f4a7c15 >> 48 }
 
-// pieces are the parts of a text by which it is known, in lower case and cut: the
-// longest between characters that are escaped somewhere, and the first that is long.
+// pieces are the parts of a text by which it is known, in lower case and cut. They are the longest
+// between characters that are escaped somewhere, and the first that is long.
 func pieces(text string) []string {
 	parts := plainParts(text, true)
 	if len(parts) == 0 {

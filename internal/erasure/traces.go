@@ -215,9 +215,9 @@ func roleFolder(inst *installation.Installation, id nacre.SessionID) string {
 	return filepath.Join(inst.Registry.Paths().Session(id), registry.RoleDir)
 }
 
-// leavings are what a session that is over keeps and nobody needs: what it was asked,
-// what its agent was given, what it was judged by, and what an auditor said of it.
-// Work that did not land is not among them: it is a person's to look at.
+// leavings are what a session that is over keeps and nobody needs. They are what it was asked, what
+// its agent was given, what it was judged by, and what an auditor said of it. Work that did not
+// land is not among them: it is a person's to look at.
 func leavings(inst *installation.Installation, id nacre.SessionID) []string {
 	dir := inst.Registry.Paths().Session(id)
 	list := []string{roleFolder(inst, id), inst.Registry.Paths().Events(id)}

@@ -121,7 +121,7 @@ func (l *Log) Write(name string, data any) error {
 	return l.write(name, data, l.options.Clean)
 }
 
-// WriteOwn keeps an event in which no word is an agent's or a service's: such cannot hold
+// WriteOwn keeps an event in which no word is an agent's or a service's. Such an event cannot hold
 // a secret, and looking for one takes as long as all else that a short session does.
 func (l *Log) WriteOwn(name string, data any) error {
 	if l == nil {

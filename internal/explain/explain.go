@@ -1,5 +1,5 @@
-// Package explain says what a run would be able to do, before anything of it is started:
-// which files, hosts, tools and credentials it would have, and what this machine cannot hold.
+// Package explain says what a run would be able to do, before anything of it is started. It tells which
+// files, hosts, tools and credentials it would have, and what this machine cannot hold.
 package explain
 
 import (

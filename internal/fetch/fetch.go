@@ -54,9 +54,9 @@ const (
 	maxToldOutput = 4 << 10
 )
 
-// Packages fetches what a lock file names, in sandboxes of their own that see
-// nothing but that file and its manifests, and reach those of its servers that the
-// session may reach (S-13). What was fetched once is there.
+// Packages fetches what a lock file names, in sandboxes of their own (S-13). They see nothing but
+// that file and its manifests, and reach those of its servers that the session may reach. What was
+// fetched once is there.
 func Packages(ctx context.Context, s *basis.Basis, p verify.Packages) (verify.Fetched, error) {
 	switch p.Language {
 	case toolchain.Go:
@@ -153,9 +153,9 @@ var (
 	errInPart = errors.New("some of it did not come")
 )
 
-// once fetches into a folder that is kept for those packages, and that nothing writes
-// to once it is whole: what another session left in part is none, and what came in
-// part ends with the session. The room of a fetch is empty and ends with it.
+// once fetches into a folder that is kept for those packages, and that nothing writes to once it is
+// whole. What another session left in part is none, and what came in part ends with the session.
+// The room of a fetch is empty and ends with it.
 func once(s *basis.Basis, tool string, p verify.Packages, fill func(room, cache string) (verify.Fetched, error)) (got verify.Fetched, err error) {
 	now, all, digest := s.Inst.Options.Now(), filepath.Join(s.Inst.Registry.Paths().State, tool), digestOf(p)
 	dir, part := filepath.Join(all, digest), filepath.Join(s.Dir(), registry.PackagesDir, tool+"-"+digest)

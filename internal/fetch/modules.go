@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// goCache is where Go puts modules that are fetched, goCacheDir where they are kept
-	// in the state folder: a cache for each set of files that named them, which nothing
-	// writes to once it is whole.
+	// goCache is where Go puts modules that are fetched, and goCacheDir where they are kept in the
+	// state folder. There is a cache for each set of files that named them, which nothing writes to
+	// once it is whole.
 	goCache, goCacheDir = "/var/cache/go", "go"
 )
 
@@ -81,11 +81,11 @@ func hasManifests(cache string, modules []verify.GoModule) bool {
 	return true
 }
 
-// goSteps are what Go is told, for each module of the tree. What the project says of
-// how Go runs is overruled: none of its code runs, nothing but modules by their pins
-// is asked for, and of nobody but the proxy. The graph of modules is asked for last,
-// by manifests alone, of which a go.sum may have some that nothing needs: Go does not
-// end where one does not come, and who needs it misses it.
+// goSteps are what Go is told, for each module of the tree. What the project says of how Go runs is
+// overruled: none of its code runs, nothing but modules by their pins is asked for, and of nobody
+// but the proxy. The graph of modules is asked for last, by manifests alone, of which a go.sum may
+// have some that nothing needs. Go does not end where one does not come, and who needs it misses
+// it.
 func goSteps(host, room string, modules []verify.GoModule, proxy moduleProxy) (steps []fetchStep, err error) {
 	local := "file://" + posture.Workspace + "/" + goLocal
 	for _, m := range modules {

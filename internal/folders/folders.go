@@ -1,6 +1,6 @@
-// Package folders lets the agent of a session ask for folders outside of its project, and shows, in
-// the sandboxes that the session's agent runs in, those that a person lets it see (M-42): read-only, at a place
-// of their own, for the session or for a time.
+// Package folders lets the agent of a session ask for folders outside of its project (M-42). In the sandboxes
+// that the session's agent runs in it shows those that a person lets it see. They are read-only, at a place of
+// their own, and there for the session or for a time.
 //
 // What no agent may see is refused before anybody is asked. What was opened for the question is what is
 // shown: a folder that was removed, replaced or mounted upon meanwhile is not. One question waits at a time.

@@ -1,10 +1,9 @@
-// Package gate promises a decision on one tool call of an agent before it
-// happens: pure, from the call's own bytes and what it is told of the project.
-// Shell commands are parsed, never searched by pattern (S-05); paths are
-// resolved against the project (S-06). What is malformed, unknown or cannot
-// be read is refused with a reason that says what to do instead. A gate explains
-// and refuses early; it does not contain a program once it runs: what a script,
-// a build or an interpreter does is held by the operating system's layer.
+// Package gate promises a decision on one tool call of an agent before it happens: pure, from the
+// call's own bytes and what it is told of the project. Shell commands are parsed, never searched by
+// pattern (S-05); paths are resolved against the project (S-06). What is malformed, unknown or
+// cannot be read is refused with a reason that says what to do instead. A gate explains and refuses
+// early, and does not contain a program once it runs. What a script, a build or an interpreter does
+// is held by the operating system's layer.
 package gate
 
 import (

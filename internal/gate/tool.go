@@ -79,9 +79,9 @@ func isPatch(tool string) bool { return tool == "apply_patch" || tool == "ApplyP
 // Named is a call of a tool by its name alone, for what its input does not decide.
 func Named(tool string) Call { return Call{Tool: tool, class: classOf(tool)} }
 
-// Permits tells whether names, as in [tools] allowed or denied, hold a call's
-// tool: by its own name, or by the name that Claude Code gives a tool of its
-// class, so that Codex's shell is Bash and its apply_patch is Edit (S-02).
+// Permits tells whether names, as in [tools] allowed or denied, hold a call's tool. They hold it by
+// its own name, or by the name that Claude Code gives a tool of its class. So Codex's shell is Bash
+// and its apply_patch is Edit (S-02).
 func Permits(names []string, c Call) bool {
 	for _, name := range names {
 		if name == c.Tool || name == "*" {

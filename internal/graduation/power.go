@@ -3,9 +3,9 @@
 // writes to a DNS. It is locked at first. Where enough verified work has used it, a person
 // is asked whether runs may have it for a time; one failure takes it back.
 //
-// It promises that nothing is unlocked but by a person, that what speaks for a power are
-// records of the audit chain, which are looked up each time, and that unlocking changes what
-// a run may reach and nothing else.
+// It promises that nothing is unlocked but by a person, and that unlocking changes what a run may reach
+// and nothing else. What speaks for a power are records of the audit chain, which are looked up each
+// time.
 package graduation
 
 import (

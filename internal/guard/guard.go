@@ -1,8 +1,8 @@
-// Package guard promises that the gates of a task hold each tool call of an
-// agent before it happens: the same for a hook of Claude Code or Codex, for the
-// loops of nacre's own, and for a person's `nacre capability check` (S-02, S-05
-// to S-07). What is missing or unreadable refuses. A gate explains and refuses
-// early; what holds against a program that runs is the operating system's layer.
+// Package guard promises that the gates of a task hold each tool call of an agent before it happens
+// (S-02, S-05 to S-07). They are the same for a hook of Claude Code or Codex, for the loops of
+// nacre's own, and for a person's `nacre capability check`. What is missing or unreadable refuses.
+// A gate explains and refuses early; what holds against a program that runs is the operating
+// system's layer.
 package guard
 
 import (
@@ -221,9 +221,9 @@ func listOr(list []string, otherwise string) string {
 	return strings.Join(list, ", ")
 }
 
-// Hook answers one hook call by the set of a file: exit code 0 and JSON where the call
-// may go on, else 2 and the reason, which both Claude Code and Codex take for a
-// refusal. The host hears of a refusal on a socket first.
+// Hook answers one hook call by the set of a file. It is exit code 0 and JSON where the call may go
+// on, and otherwise 2 and the reason, which both Claude Code and Codex take for a refusal. The host
+// hears of a refusal on a socket first.
 func Hook(ctx context.Context, path, socket string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	tool := ""
 	refuse := func(reason string) int {

@@ -1,8 +1,7 @@
-// Package handle promises that the rest of a result can be had page by page,
-// by whom it was given to and no further than their grant goes (K-17): the
-// principal, the constraints and the label are read from the store's own copy,
-// and the cap on rows counts over all pages. A handle's id is 128 random bits;
-// one that is unknown, forged or expired gives one and the same error.
+// Package handle promises that the rest of a result can be had page by page, by whom it was given
+// to and no further than their grant goes (K-17). The principal, the constraints and the label are
+// read from the store's own copy, and the cap on rows counts over all pages. A handle's id is 128
+// random bits; one that is unknown, forged or expired gives one and the same error.
 //
 // The store is bounded in handles and in bytes. It does not redact, and fits
 // nothing into an output budget: whoever shows a page does. It does not read

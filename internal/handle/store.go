@@ -88,14 +88,13 @@ func (k *kept) ticket() *nacre.Handle {
 	return &nacre.Handle{ID: k.id, Rows: rows, Expires: k.expires, Label: k.Label}
 }
 
-// Expand gives the page that a query asks for, and counts its rows against the
-// grant's cap, all at once: pages that are asked for together share what is
-// left of it. Any error is an *Error.
+// Expand gives the page that a query asks for, and counts its rows against the grant's cap, all at once. Pages that are
+// asked for together share what is left of it. Any error is an *Error.
 //
-// A query gets what the cap leaves, at most its limit and MaxPage, or a page of the
-// entry where it has no limit: the last page may be short, and one past the end is empty. A limit beyond the whole cap is
-// refused, and so is a query once all rows of the cap were seen. Where there is a cap, a page
-// that a filter or an offset leaves empty counts as one row: it tells something too.
+// A query gets what the cap leaves, at most its limit and MaxPage, or a page of the entry where it has no limit. The last
+// page may be short, and one past the end is empty. A limit beyond the whole cap is refused, and so is a query once all
+// rows of the cap were seen. Where there is a cap, a page that a filter or an offset leaves empty counts as one row: it
+// tells something too.
 func (s *Store) Expand(id string, q nacre.Query, principal string, now time.Time) (Page, error) {
 	k, err := s.heldBy(id, principal, now)
 	if err != nil {

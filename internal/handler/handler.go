@@ -1,5 +1,5 @@
-// Package handler seals the processes that serve plugins: each sees its own folders,
-// gets out by a way of its own to the hosts that were confirmed, and reaches nothing else.
+// Package handler seals the processes that serve plugins. Each sees its own folders, gets out by a
+// way of its own to the hosts that were confirmed, and reaches nothing else.
 package handler
 
 import (

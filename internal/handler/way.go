@@ -21,8 +21,8 @@ type Way struct {
 	served chan struct{}
 }
 
-// OpenWay lets what runs for a session out to the hosts of rules, through a proxy with
-// its own limits on a socket in dir, until it is closed or the session ends.
+// OpenWay lets what runs for a session out to the hosts of rules, until it is closed or the session
+// ends. It serves a proxy with its own limits on a socket in dir.
 func OpenWay(s *session.Session, inst *installation.Installation, dir string, rules []nacre.EgressRule, record nacre.Recorder, lost func(error)) (*Way, error) {
 	return serveWay(s.Context(), inst, dir, egress.Options{Rules: rules, Record: record, Session: s.ID(), Group: s.Group(), Now: inst.Options.Now}, func(_ context.Context, err error) { lost(err) })
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/gate"
 )
 
-// Bypassed tells whether the orchestrator's own environment lifts a gate: the
-// value is exactly 1, this is no sandbox, and no settings file of an agent,
-// which a repository or the agent may have written, names the variable (S-02).
+// Bypassed tells whether the orchestrator's own environment lifts a gate (S-02). The value is
+// exactly 1, and this is no sandbox. No settings file of an agent, which a repository or the agent
+// may have written, names the variable.
 func Bypassed(getenv func(string) string, name string, w gate.World) bool {
 	if name == "" || getenv(name) != "1" {
 		return false

@@ -1,9 +1,8 @@
-// Package hooks promises that the gates of a role hold the tool calls of
-// Claude Code and Codex where a person runs them without a sandbox (S-17): it
-// pins a role and a task, writes the hooks that ask them before every call, and
-// answers those hooks. Whatever is missing, malformed, late or changed refuses
-// the call. It does not contain anything: a program that kills its hooks, or
-// whose hooks were switched off, is not asked. [Uncovered] lists those ways.
+// Package hooks promises that the gates of a role hold the tool calls of Claude Code and Codex
+// where a person runs them without a sandbox (S-17). It pins a role and a task, writes the hooks
+// that ask them before every call, and answers those hooks. Whatever is missing, malformed, late or
+// changed refuses the call. It does not contain anything: a program that kills its hooks, or whose
+// hooks were switched off, is not asked. [Uncovered] lists those ways.
 package hooks
 
 import (
@@ -102,10 +101,10 @@ func (h Home) Pins(scope string) string {
 	return filepath.Join(h.State, "hooks")
 }
 
-// tail ends a hook's command: whatever ends the program other than an allowing
-// answer becomes a refusal, and so does its not being there. Codex lets a call
-// through where exit code 2 comes without a reason, so that one is always said;
-// and it asks the user's own shell, so the words are such as all shells know.
+// tail ends a hook's command: whatever ends the program other than an allowing answer becomes a
+// refusal, and so does its not being there. Codex lets a call through where exit code 2 comes
+// without a reason, so one is always said. It asks the user's own shell, so the words are such as
+// all shells know.
 const tail = ` || /bin/sh -c 'echo nacre hook: the call is refused >&2; exit 2' || exit 2`
 
 func line(program, pin string) string {

@@ -35,8 +35,8 @@ func TestHooksStartTheSmallProgramBesideNacre(t *testing.T) {
 	}
 }
 
-// P-06: the small program takes the arguments of a hook's line, and refuses the call
-// for others and for a pin that is not there, with a reason that is kept.
+// P-06: the small program takes the arguments of a hook's line. For others, and for a pin that is
+// not there, it refuses the call with a reason that is kept.
 func TestTheSmallProgramRefusesWhatItDoesNotKnow(t *testing.T) {
 	for name, args := range map[string][]string{
 		"nothing":            nil,

@@ -92,8 +92,8 @@ func State(getenv func(string) string) string {
 	return filepath.Join(state, "nacre")
 }
 
-// Filled tells whether an agent could have written what lies at a path, or what a link there leads to, since it lies in
-// a folder that was an agent's project. One that holds the person's home does not count: the person's own programs
+// Filled tells whether an agent could have written what lies at a path, or what a link there leads to. It could where that
+// lies in a folder that was an agent's project. One that holds the person's home does not count: the person's own programs
 // lie there.
 func Filled(getenv func(string) string, path string) bool {
 	return slices.ContainsFunc([]string{filepath.Clean(path), Resolved(path)}, func(at string) bool {

@@ -22,7 +22,7 @@ const (
 	settled, every = 5 * time.Second, time.Minute
 )
 
-// Rest gives back, again and again, what start and work have touched of the program's file: two
+// Rest gives back, again and again, what start and work have touched of the program's file. Two
 // thirds of what a program that waits has in memory are such pages, and it waits without them. end
 // ends that.
 func Rest(ctx context.Context) (end func()) {

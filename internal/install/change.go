@@ -82,8 +82,8 @@ func (s *Store) unlink(name nacre.PluginName) error {
 	return os.Remove(link)
 }
 
-// Confirm asks about a plugin as it lies there, and records what was agreed to:
-// for a folder that was put there by hand, or an installed one that its operator changed.
+// Confirm asks about a plugin as it lies there, and records what was agreed to. It is for a folder
+// that was put there by hand, or an installed one that its operator changed.
 func (s *Store) Confirm(name nacre.PluginName, agree func(Plan) error) (Done, error) {
 	f, err := s.there(name)
 	if err != nil {

@@ -262,8 +262,8 @@ func limit(pid int) error {
 	return nil
 }
 
-// records takes as many records, each with a NUL at its end, as a plugin may
-// have files: a tree of a few objects can list more than anybody waits for.
+// records takes as many records, each with a NUL at its end, as a plugin may have files. A tree of
+// a few objects can list more than anybody waits for.
 type records struct {
 	kept capped
 	n    int

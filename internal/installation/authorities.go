@@ -48,9 +48,9 @@ func Trusted(inst *Installation) []string {
 	return TrustVariables()
 }
 
-// GiveAuthorities writes the authorities that the operator trusts into a folder that a
-// sandbox sees as nacre.SocketDir, where they are others than the system's, and after
-// them those of more, in PEM.
+// GiveAuthorities writes the authorities that the operator trusts into a folder that a sandbox sees
+// as nacre.SocketDir, where they are others than the system's. Those of more, in PEM, come after
+// them.
 func GiveAuthorities(inst *Installation, dir string, more []byte) error {
 	if len(more) == 0 && !HasAuthorities(inst) {
 		return nil

@@ -140,7 +140,7 @@ func (inst *Installation) noKeys(what string, err error) error {
 }
 
 // CheckRights refuses an operator's folder to which every user of the machine may write, and such a file of
-// the operator's word in it: whoever changes one has programs started as this user, and anything allowed.
+// the operator's word in it. Whoever changes one has programs started as this user, and anything allowed.
 func CheckRights(dir string) error {
 	if info, err := os.Stat(dir); errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
 		return fmt.Errorf("%s: a file is in the place of a folder: move it away, or set XDG_CONFIG_HOME", dir)

@@ -1,9 +1,9 @@
 // Package interactive opens an agent's own terminal interface sealed: Claude Code,
 // Codex, or a program of the operator's, on the project that it is started in (U-01).
 //
-// The model gateway is on and the key stays on the host, the door and its skills are
-// there, and the home inside is one that the host makes: what the program obeys there
-// is the host's word in every session, what lasts is data (U-03).
+// The model gateway is on and the key stays on the host, and the door and its skills are there. The
+// home inside is one that the host makes: what the program obeys there is the host's word in every
+// session, and what lasts is data (U-03).
 package interactive
 
 import (
@@ -195,8 +195,8 @@ func kinds(lasting []brain.Lasting) []home.Kind {
 	return all
 }
 
-// ownKinds are those that the operator names for an agent of their own: a file whose name ends
-// as those of JSON lines do is a log, and all else a folder. The folder that a program has for all of
+// ownKinds are those that the operator names for an agent of their own. A file whose name ends as
+// those of JSON lines do is a log, and all else a folder. The folder that a program has for all of
 // its own is refused: it holds its settings, too.
 func ownKinds(agent string, keep []string) ([]home.Kind, error) {
 	all := make([]home.Kind, 0, len(keep))

@@ -29,8 +29,8 @@ func (r *refusing) Start(context.Context, sandbox.Command) (sandbox.Process, err
 	return nil, errNoRoom
 }
 
-// P-03: a trial that failed, for too little memory as well as for a kernel that lays
-// no layers, is believed for a while, and not until the machine starts again.
+// P-03: a trial may fail for too little memory as well as for a kernel that lays no layers. It is
+// believed for a while, and not until the machine starts again.
 func TestAFailureIsTriedAgain(t *testing.T) {
 	box, now := &refusing{}, time.Unix(1_800_000_000, 0)
 	m := layering.Machine{Box: box, Dir: t.TempDir(), Version: "1", Now: func() time.Time { return now }}

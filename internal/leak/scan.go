@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Scan looks for secrets in a stream: as they are, escaped in percent signs,
-// backslashes or HTML's entities, in UTF-16, in hexadecimal digits of either case,
-// and in base64 of either alphabet, in lines, escaped, and at any place of the
-// encoded text. It is linear in the stream, and holds back only bytes that a
-// secret may have begun in.
+// Scan looks for secrets in a stream: as they are, escaped in percent signs, backslashes or HTML's
+// entities, in UTF-16, and in hexadecimal digits of either case. It looks for them, too, in base64
+// of either alphabet, in lines, escaped, and at any place of the encoded text. It is linear in the
+// stream, and holds back only bytes that a secret may have begun in.
 //
 // It does not know compressed, encrypted or otherwise transformed text.
 type Scan struct {
@@ -161,9 +160,8 @@ func (s *Scan) step(c byte) (leak bool) {
 	return leak
 }
 
-// diverge begins to show what is unescaped to matchers of base64 too, which go on
-// from those of base64 as it is: where nothing was escaped for as long as a
-// pattern, both would find the same.
+// diverge begins to show what is unescaped to matchers of base64 too, which go on from those of
+// base64 as it is. Where nothing was escaped for as long as a pattern, both would find the same.
 func (s *Scan) diverge() {
 	if s.apart == 0 {
 		for _, m := range s.open[viewBase64] {
@@ -347,8 +345,8 @@ func (m *matcher) begun() int64 {
 // MinSecret is the shortest text that answers are searched for, in bytes.
 const MinSecret = 8
 
-// LeastPart is the fewest characters of a secret that are known at the edge of a
-// part of a text, and the fewest bytes that a part has which begins in its middle.
+// LeastPart is the fewest characters of a secret that are known at the edge of a part of a text. It
+// is also the fewest bytes that a part has which begins in the secret's middle.
 const LeastPart = 4
 
 // least is leastPart as a view writes it: two digits are one character.

@@ -1,6 +1,6 @@
-// Package learn makes a policy from evidence (U-40): from what sealed sessions asked for and
-// were refused, one narrow proposal that a person approves as a whole, in parts or not at
-// all. Nothing is opened to learn: what was refused stays refused until a person approved it.
+// Package learn makes a policy from evidence (U-40). From what sealed sessions asked for and were
+// refused it makes one narrow proposal, which a person approves as a whole, in parts or not at all.
+// Nothing is opened to learn: what was refused stays refused until a person approved it.
 package learn
 
 import (

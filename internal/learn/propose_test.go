@@ -108,11 +108,10 @@ func ruleOf(r learn.Refusal) string {
 	return text
 }
 
-// U-40: a proposal allows what was refused as not listed and nothing that was not seen,
-// nothing inside, and in its "all" neither what sends nor what was asked after text that
-// nobody vouches for alone. A credential is used for what its group asked of its own host. A
-// tool is called with what it was called with, and never where a value that does harm came from
-// nobody knows where. The order of the refusals says nothing.
+// U-40: a proposal allows what was refused as not listed, nothing that was not seen, and nothing inside. Its
+// "all" has neither what sends nor what was asked after text that nobody vouches for alone. A credential is
+// used for what its group asked of its own host. A tool is called with what it was called with, and never
+// where a value that does harm came from nobody knows where. The order of the refusals says nothing.
 func TestAProposalAllowsExactlyWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))

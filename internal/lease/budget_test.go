@@ -57,9 +57,9 @@ func (m *mintHouse) granted(b lease.Budget) lease.Spec {
 	return lease.Spec{Name: "hub", Issuer: m, TTL: 30 * time.Minute, Budget: &b}
 }
 
-// M-30: the first lease counts against the hours, not the renewals; a lease is clipped to
-// what remains; the next one is minted before the last one is revoked; after the last one
-// nothing is given, and nothing is left good.
+// M-30: the first lease counts against the hours, not the renewals, and a lease is clipped to what remains.
+// The next one is minted before the last one is revoked. After the last one nothing is given, and nothing is
+// left good.
 func TestABudgetOfHoursAndRenewals(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -136,7 +136,7 @@ func (o *others) Minted(_ context.Context, h lease.Held, handle nacre.Secret, at
 func (o *others) Ended(context.Context, string) error { return o.hears("ended") }
 
 // other machines hear of a credential before it is minted, and of what it is revoked with before anybody
-// is given it: where they do not, nothing is minted, or it is taken back. That it has ended they may miss.
+// is given it. Where they do not, nothing is minted, or it is taken back. That it has ended they may miss.
 func TestOtherMachinesHearOfWhatIsMinted(t *testing.T) {
 	t.Parallel()
 	for broken, want := range map[string][]string{
@@ -193,8 +193,8 @@ func TestCredentialsThatAreShorterThanALeaseUseUpNoRenewals(t *testing.T) {
 	}
 }
 
-// M-30, M-31: who asks and leaves before the provider has answered, as a client does that waits for a
-// second only, leaves nothing that nacre does not know: the answer is kept, and used by the next.
+// M-30, M-31: who asks may leave before the provider has answered, as a client does that waits for a second
+// only. That leaves nothing that nacre does not know: the answer is kept, and used by the next.
 func TestWhatIsMintedWhenItsAskerHasLeft(t *testing.T) {
 	t.Parallel()
 	m := newMintHouse(t)
@@ -223,8 +223,8 @@ func TestWhatIsMintedWhenItsAskerHasLeft(t *testing.T) {
 	}
 }
 
-// M-31: a sweep waits once for a provider that does not answer, however many sessions crashed, so that
-// the session that sweeps opens; the next one takes all of it back.
+// M-31: a sweep waits once for a provider that does not answer, however many sessions crashed, so that the
+// session that sweeps opens. The next sweep takes all of it back.
 func TestASweepWaitsOnceForAProviderThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	m := newMintHouse(t)
@@ -253,8 +253,8 @@ func TestASweepWaitsOnceForAProviderThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// M-30, M-31: what nobody uses is taken back when its time is over, and what a provider
-// would not take back is tried again by each sweep, while the session lives.
+// M-30, M-31: what nobody uses is taken back when its time is over. What a provider would not take back is
+// tried again by each sweep, while the session lives.
 func TestWhatNobodyUsesLapses(t *testing.T) {
 	t.Parallel()
 	m := newMintHouse(t)

@@ -1,13 +1,11 @@
-// Package lease promises that a credential is handed out to one session, for a
-// time, from where the operator says it is, and that a durable ledger knows of
-// every lease that was not given back (M-31, M-32 for static secrets). What
-// cannot be read, is empty or has expired is not handed out.
+// Package lease promises that a credential is handed out to one session, for a time, from where the operator
+// says it is. A durable ledger knows of every lease that was not given back (M-31, M-32 for static secrets).
+// What cannot be read, is empty or has expired is not handed out.
 //
-// What an [Issuer] mints is taken back when the lease ends, is renewed or its session is
-// gone: the ledger says that a credential is about to be minted before it is, and what it is
-// revoked with is on disk, for its owner alone, before anybody is given it. What a provider
-// would not take back stays in the ledger until it is taken back or has ended by itself.
-// A static secret ends when its issuer says so.
+// What an [Issuer] mints is taken back when the lease ends, is renewed or its session is gone. The ledger says
+// that a credential is about to be minted before it is. What it is revoked with is on disk, for its owner alone,
+// before anybody is given it. What a provider would not take back stays in the ledger until it is taken back or
+// has ended by itself. A static secret ends when its issuer says so.
 package lease
 
 import (

@@ -182,8 +182,8 @@ func TestACommandThatPrintsMegabytes(t *testing.T) {
 	})
 }
 
-// M-37: what is kept is read back, replaced and forgotten, in no other place than the
-// named one, and a link or a place that is only read from stays as it is.
+// M-37: what is kept is read back, replaced and forgotten, in no other place than the named one. A
+// link, or a place that is only read from, stays as it is.
 func TestValuesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	identity := filepath.Join(dir, "identity")

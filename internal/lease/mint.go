@@ -21,8 +21,8 @@ const (
 	longestMint = time.Hour + 10*time.Minute
 	// revokePatience bounds one revocation.
 	revokePatience = 20 * time.Second
-	// lateMint is how long a provider is waited for whose asker has left: what it answers may be a
-	// credential, and one that nobody heard of could not be taken back.
+	// lateMint is how long a provider is waited for whose asker has left. What it answers may be a credential,
+	// and one that nobody heard of could not be taken back.
 	lateMint = 15 * time.Second
 	// maxHandle is the longest handle, in bytes.
 	maxHandle = 32 << 10
@@ -54,8 +54,8 @@ func (l *Lease) stale() time.Time {
 // good reports whether what is minted may still be used.
 func (l *Lease) good(now time.Time) bool { return l.mint != nil && deadline.Left(now, l.mint.ends) > 0 }
 
-// lasts reports whether what is minted is used on although it is time to renew it: a renewal
-// failed a moment ago, or the budget has none, or ends no later than what is minted.
+// lasts reports whether what is minted is used on although it is time to renew it. It is where a renewal failed
+// a moment ago, or the budget has none, or ends no later than what is minted.
 func (l *Lease) lasts(now time.Time) bool {
 	if !l.good(now) {
 		return false

@@ -73,10 +73,10 @@ type Minting struct {
 	// Policies are those of a token of Vault.
 	Policies []string `toml:"policies"`
 	Assumed
-	// Account is that of Cloudflare, the service account of Google Cloud that is
-	// impersonated, with the scopes of OAuth that Scopes names, or who a token of a registry is
-	// for; Groups are the ids of the permission groups that a token
-	// of Cloudflare has, and Resources the objects that it has them for.
+	// Account is that of Cloudflare, the service account of Google Cloud that is impersonated, or who
+	// a token of a registry is for. Scopes are the scopes of OAuth for Google Cloud. Groups are the
+	// ids of the permission groups that a token of Cloudflare has, and Resources the objects that it
+	// has them for.
 	Account   string   `toml:"account"`
 	Service   string   `toml:"service"`
 	Groups    []string `toml:"permission_groups"`

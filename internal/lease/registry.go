@@ -30,8 +30,8 @@ func (m Minting) checkRegistry() error {
 }
 
 // Leads are the paths that a credential is for: prefixes, and whole ones. A token of a registry is for those
-// that hold its repositories, and for the one that says whether it is a registry at all; what lies below
-// a repository's name and is another repository is none of them. All else is for the paths that are named.
+// that hold its repositories, and for the one that says whether it is a registry at all. It is not for what
+// lies below a repository's name and is another repository. All else is for the paths that are named.
 func (m Minting) Leads(paths []string) (below, whole []string) {
 	if m.Kind != Registry {
 		return paths, nil

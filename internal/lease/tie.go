@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// CheckFor is Check of a credential that is minted for these uses. A token of GitHub is for
-// no repository, and has no right to write, that its credential has no use for (M-36); the uses
-// of a token of a registry follow from its repositories.
+// CheckFor is Check of a credential that is minted for these uses. A token of GitHub is for no
+// repository, and has no right to write, that its credential has no use for (M-36). The uses of a
+// token of a registry follow from its repositories.
 func (m Minting) CheckFor(u Uses) error {
 	err := m.Check()
 	if err == nil && m.Kind == Registry && len(u.Methods)+len(u.Paths)+len(u.Repositories)+len(u.Push) > 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 // M-34, M-35, M-36: a token of GitHub is minted for the repositories that its credential is used
-// for and no others, and with no right to write where nothing is written.
+// for and no others. It has no right to write where nothing is written.
 func TestATokenIsForWhatItsCredentialIsUsedFor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -148,10 +148,10 @@ func (h *hold) gone() error {
 	return nil
 }
 
-// written is what config.toml says now of a session's credentials: one that an operator takes out or
-// narrows is lost to the sessions that run, and to those that a long-lived nacre opens later. While
-// the file cannot be read nobody can tell what was taken out, and all are lost. The zero value knows
-// of no file, and takes none out.
+// written is what config.toml says now of a session's credentials. One that an operator takes out or
+// narrows is lost to the sessions that run, and to those that a long-lived nacre opens later. While the
+// file cannot be read nobody can tell what was taken out, and all are lost. The zero value knows of no
+// file, and takes none out.
 type written struct {
 	dir, group string
 
@@ -191,8 +191,8 @@ func (w *written) look() {
 	w.info, w.now, w.err = info, c.Credentials, err
 }
 
-// covers reports whether a credential still allows all that it allowed before, and is otherwise the
-// same: with more methods, paths, repositories or refs, or a later end, it goes on as it was.
+// covers reports whether a credential still allows all that it allowed before, and is otherwise the same.
+// With more methods, paths, repositories or refs, or a later end, it goes on as it was.
 func covers(now, before config.Credential) bool {
 	same := now.Locked() == before.Locked()
 	now.Groups = before.Groups

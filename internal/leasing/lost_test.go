@@ -57,7 +57,7 @@ func TestALoginIsLost(t *testing.T) {
 	}
 }
 
-// M-35: a credential goes on as it was where config.toml allows more than it did, and is lost where that allows
+// M-35: a credential goes on as it was where config.toml allows more than it did. It is lost where that allows
 // less, says something else of it, or cannot be read.
 func TestWhatAnOperatorTakesOutOfTheConfigIsLost(t *testing.T) {
 	t.Parallel()

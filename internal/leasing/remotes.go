@@ -10,8 +10,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/config"
 )
 
-// remotes are variables with which git asks over https for the repositories that credentials
-// are for, although a remote names one as ssh does: no key and no agent of SSH is inside.
+// remotes are variables with which git asks over https for the repositories that credentials are
+// for, although a remote names one as ssh does. No key and no agent of SSH is inside.
 func (l *Credentials) remotes() []string {
 	var settings [][2]string
 	for _, h := range l.holds {

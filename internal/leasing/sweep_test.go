@@ -68,9 +68,9 @@ func (o *outcomes) Commit(_ context.Context, r nacre.Record) error {
 
 func (o *outcomes) Append(ctx context.Context, r nacre.Record) error { return o.Commit(ctx, r) }
 
-// M-30, M-31: no credential outlives its lease by more than one sweep: neither one that a
-// session holds and does not use, nor one that a session left which crashed meanwhile; what
-// is used is renewed, however many ask at once.
+// M-30, M-31: no credential outlives its lease by more than one sweep. That holds for one that a
+// session holds and does not use, and for one of a session that crashed meanwhile. What is used is
+// renewed, however many ask at once.
 func TestNoCredentialOutlivesItsLeaseByMoreThanASweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, records := &provider{ends: map[string]time.Time{}}, &outcomes{}

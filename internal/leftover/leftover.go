@@ -1,10 +1,10 @@
 // Package leftover is what sessions leave that are over: work that did not land, which a
 // person sees, takes or throws away, and the folders of old sessions (U-22).
 //
-// Nothing that an agent wrote is trusted here. Its files are read as a run reads them, and
-// reach the project by the code that lands a run; files that programs of the host obey are
-// held until a person says what becomes of them (M-67). Work that did not land is removed
-// only where a person says so of that very session.
+// Nothing that an agent wrote is trusted here. Its files are read as a run reads them, and reach
+// the project by the code that lands a run. Files that programs of the host obey are held until a
+// person says what becomes of them (M-67). Work that did not land is removed only where a person
+// says so of that very session.
 package leftover
 
 import (

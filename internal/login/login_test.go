@@ -94,8 +94,8 @@ func TestALoginIsRefreshedOnceForAllSessions(t *testing.T) {
 	}
 }
 
-// U-02: a refresh that the vendor refuses is a sentence that says what to do, is not
-// tried again, and repeats nothing of what the vendor wrote; a new login ends it.
+// U-02: a refresh that the vendor refuses is a sentence that says what to do, and repeats nothing
+// of what the vendor wrote. It is not tried again, and a new login ends it.
 func TestARefusedRefreshSaysWhatToDo(t *testing.T) {
 	s, v := signedIn(t, now)
 	v.status = http.StatusBadRequest

@@ -1,6 +1,6 @@
-// Package mailbox holds the messages of a process that serves: each is routed and written down
-// before its channel is told that it was taken, waits for its turn, is carried on by whoever
-// comes after a process that was killed, and is forgotten when it was dealt with.
+// Package mailbox holds the messages of a process that serves. Each is routed and written down before its
+// channel is told that it was taken, and waits for its turn. Whoever comes after a process that was killed
+// carries it on, and it is forgotten when it was dealt with.
 package mailbox
 
 import (
@@ -155,9 +155,9 @@ func (b *Mailbox) keep(ctx context.Context, e plugin.Envelope, conversation stri
 	return err
 }
 
-// Feed hands the dispatcher what it is to decide on, until there is no more: timers'
-// events from the bus, and messages from the inbox, those first that a process which
-// is gone left there. again is called where an order that waits may have its turn.
+// Feed hands the dispatcher what it is to decide on, until there is no more. That is timers' events from
+// the bus, and messages from the inbox, those first that a process which is gone left there. again is
+// called where an order that waits may have its turn.
 func (b *Mailbox) Feed(work context.Context, events <-chan plugin.Envelope, to chan<- plugin.Envelope, again func()) {
 	poll := time.NewTicker(b.Box.Every())
 	defer poll.Stop()

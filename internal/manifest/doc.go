@@ -1,7 +1,7 @@
-// Package manifest promises what the manifests and the lock files of package
-// managers say, from their bytes alone: what a lock file pins and from which
-// servers, or why it cannot be held to, and whether two manifests differ in more
-// than their dependencies. It fetches nothing and reads no file.
+// Package manifest promises what the manifests and the lock files of package managers say, from
+// their bytes alone. It tells what a lock file pins and from which servers, or why it cannot be
+// held to, and whether two manifests differ in more than their dependencies. It fetches nothing and
+// reads no file.
 package manifest
 
 import (

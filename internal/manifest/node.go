@@ -177,9 +177,8 @@ func digestSize(algorithm string) int {
 	return 0
 }
 
-// pinned says that a package's integrity is a digest that nobody can make
-// another content for; npm goes by the strongest of those that are there, and by
-// none where it cannot read one.
+// pinned says that a package's integrity is a digest that nobody can make another content for. npm
+// goes by the strongest of those that are there, and by none where it cannot read one.
 func pinned(integrity string) bool {
 	return slices.ContainsFunc(strings.Fields(integrity), func(one string) bool {
 		algorithm, digest, _ := strings.Cut(one, "-")

@@ -1,9 +1,9 @@
 // Package mcptool turns what an MCP server says of a tool, and answers, into what
 // nacre takes: names, words, results and the bodies that hold them.
 //
-// It promises that a result is JSON whose numbers are those that the server sent,
-// and that words which a model reads are ones that a person sees, cut to a limit.
-// It does not speak to servers, and decides nothing about them.
+// It promises that a result is JSON whose numbers are those that the server sent. Words which a
+// model reads are ones that a person sees, cut to a limit. It does not speak to servers, and
+// decides nothing about them.
 package mcptool
 
 import (

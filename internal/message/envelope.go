@@ -1,6 +1,6 @@
-// Package message promises one shape of what crosses the door: the request of an agent and
-// the envelope of the core, each read strictly and written in one way (D-02, D-05). It does
-// not decide what a request may do, and it performs no effect.
+// Package message promises one shape of what crosses the door (D-02, D-05). The request of an agent
+// and the envelope of the core are each read strictly and written in one way. It does not decide
+// what a request may do, and it performs no effect.
 package message
 
 import (

@@ -1,5 +1,5 @@
-// Package metering lets a session's brain reach the model through a gateway that adds
-// the key on the host, and within what may be spent: by the work, and in a day.
+// Package metering lets a session's brain reach the model through a gateway that adds the key on the
+// host. It keeps that within what may be spent: by the work, and in a day.
 package metering
 
 import (

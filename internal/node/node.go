@@ -1,12 +1,10 @@
 // Package node holds the lease by which one nacre serve of several is alive (X-02).
 //
-// It promises that one name is one process's at a time; that a node which does not
-// renew its lease for [Length], on the clock of the database, is over for all
-// others; that a post is one node's at a time, in one epoch ([Node.Hold]); that each time a name is joined it has a higher epoch and an incarnation that
-// no other holder had, so that what an earlier holder writes afterwards can be told and
-// refused, also after a restore of the database; and that a node which
-// others declared over learns of it ([Node.Over]) and does not come back. It does
-// not know what nodes do.
+// It promises that one name is one process's at a time, and that a post is one node's at a time, in one epoch ([Node.Hold]). A node which
+// does not renew its lease for [Length], on the clock of the database, is over for all others. Each time a name is joined it has a higher
+// epoch and an incarnation that no other holder had. So what an earlier holder writes afterwards can be told and refused, also after a
+// restore of the database. A node which others declared over learns of it ([Node.Over]) and does not come back. It does not know what nodes
+// do.
 package node
 
 import (
@@ -46,10 +44,9 @@ var (
 // Table is the table of leases, as it was at first.
 const Table = `CREATE TABLE IF NOT EXISTS nacre_node (name text PRIMARY KEY, epoch bigint NOT NULL, until timestamptz NOT NULL)`
 
-// Migrations go on from Table. An incarnation is drawn each time that a name is joined:
-// epochs come again after a restore of yesterday's database. The index makes the epoch part of
-// a key, so that a beat, which leaves it, waits for no write that holds the row FOR KEY
-// SHARE, and whoever ends the epoch does.
+// Migrations go on from Table. An incarnation is drawn each time that a name is joined: epochs come again after a restore of yesterday's
+// database. The index makes the epoch part of a key. So a beat, which leaves it, waits for no write that holds the row FOR KEY SHARE, and
+// whoever ends the epoch does.
 func Migrations() []string {
 	return []string{Table, `ALTER TABLE nacre_node ADD incarnation uuid NOT NULL DEFAULT gen_random_uuid(),
 		ADD steady timestamptz NOT NULL DEFAULT clock_timestamp()`,
@@ -213,10 +210,9 @@ func (n *Node) Lease() database.Lease {
 	}
 }
 
-// Settle declares nodes over whose leases ended, each once. It does nothing before this node
-// has itself reached the database in time for as long as a lease lasts: after the database
-// was away or slow all leases have ended, and nobody is dead. A row that somebody holds is
-// left for the next time.
+// Settle declares nodes over whose leases ended, each once. It does nothing before this node has itself reached the database in time for as
+// long as a lease lasts. After the database was away or slow all leases have ended, and nobody is dead. A row that somebody holds is left
+// for the next time.
 func (n *Node) Settle(ctx context.Context) error {
 	_, err := n.pool.Exec(ctx, `UPDATE nacre_node SET epoch = epoch + 1, until = '-infinity' WHERE name IN (
 			SELECT name FROM nacre_node WHERE until <= clock_timestamp() AND until > '-infinity' AND name <> $1 FOR UPDATE SKIP LOCKED)

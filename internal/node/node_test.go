@@ -16,7 +16,7 @@ import (
 )
 
 // a node that is cut off in the middle of a write, on a connection that nobody ends, keeps
-// its locks for a moment only: the others declare it over, and nothing of the write is kept.
+// its locks for a moment only. The others declare it over, and nothing of the write is kept.
 func TestANodeThatIsCutOffWhileItWritesIsDeclaredOver(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)

@@ -40,9 +40,9 @@ func LostRuns(ctx context.Context, inst *installation.Installation) ([]KeptRun, 
 	return machines.SessionsOf(inst.Registry, inst.Keys).LostRuns(ctx)
 }
 
-// TakeRun makes a lost run that of a session here, which has not begun yet, gives its records to take after they
-// were verified, and says what they tell of its landing. Where its own machine did not write what the store has of
-// it, nothing is taken.
+// TakeRun makes a lost run that of a session here, which has not begun yet. It gives its records to take after
+// they were verified, and says what they tell of its landing. Where its own machine did not write what the store
+// has of it, nothing is taken.
 func TakeRun(ctx context.Context, inst *installation.Installation, r KeptRun, as nacre.SessionID, take func(audit.Entry) error) (taken KeptRun, landing string, err error) {
 	sessions := machines.SessionsOf(inst.Registry, inst.Keys)
 	taken, err = sessions.TakeRun(ctx, r, as)

@@ -19,7 +19,7 @@ const lostChain = "lost-"
 const whyLost = string(nacre.SessionNodeLost) + ": the store did not hear of its process for longer than a lease lasts"
 
 // LoseSessions records of the sessions of other machines whose process was declared over that they are lost,
-// and says so in the ledger: nobody works on their runs, and their agents' ids are free.
+// and says so in the ledger. Nobody works on their runs, and their agents' ids are free.
 func LoseSessions(ctx context.Context, inst *installation.Installation) error {
 	return machines.SessionsOf(inst.Registry, inst.Keys).Lose(ctx, func(s machines.Session) error { return lose(ctx, inst, s) })
 }

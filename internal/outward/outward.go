@@ -38,9 +38,9 @@ const (
 
 // Options say through which proxies the host itself reaches the network.
 type Options struct {
-	// Tunnels is the URL of the proxy for all but plain HTTP, and Plain of that for plain
-	// HTTP: http://HOST:PORT or https://HOST:PORT, with USER:PASSWORD@ where it wants them
-	// and User is not set. Where one is empty, that is reached without a proxy.
+	// Tunnels is the URL of the proxy for all but plain HTTP, and Plain of that for plain HTTP.
+	// Each is http://HOST:PORT or https://HOST:PORT, with USER:PASSWORD@ where it wants them and
+	// User is not set. Where one is empty, that is reached without a proxy.
 	Tunnels, Plain string
 	// Except are hosts that are reached without a proxy, as NO_PROXY has them.
 	Except string

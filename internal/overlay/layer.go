@@ -1,7 +1,6 @@
-// Package overlay promises that bases, the checkouts that many sessions work over,
-// are whole, and that what an overlay of the kernel's leaves in a layer over one is
-// read as what it is, and not as what somebody made it look like. It knows nothing
-// of git, and mounts nothing.
+// Package overlay promises that bases, the checkouts that many sessions work over, are whole. What
+// an overlay of the kernel's leaves in a layer over one is read as what it is, and not as what
+// somebody made it look like. It knows nothing of git, and mounts nothing.
 package overlay
 
 import (

@@ -1,5 +1,5 @@
-// Package overview is one page about a session, for a person: what was asked of whom, what
-// was read, changed, asked, denied, reached and spent, and what came of it (U-24).
+// Package overview is one page about a session, for a person (U-24). It shows what was asked of
+// whom, what was read, changed, asked, denied, reached and spent, and what came of it.
 //
 // It is a projection of what the session's chains record and of what its folder keeps, and
 // says nothing else. It changes nothing, and works for a session that runs, too.

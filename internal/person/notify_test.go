@@ -18,7 +18,7 @@ func at(t *testing.T, text string) time.Time {
 }
 
 // M-46: a person is told at the places and in the hours of their own, in their time zone, over
-// midnight and over a change of the clocks; whoever set nothing is told always.
+// midnight and over a change of the clocks. Whoever set nothing is told always.
 func TestAPersonSaysWhereAndWhenToBeTold(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -1,7 +1,7 @@
-// Package person promises who a press is from and what that person may decide: it finds
-// the one operator whose identity pressed, and holds the press against the operator's
-// rights and against what may be decided at that face (M-41, M-46, M-47). Nobody is the
-// answer to every doubt: an identity that no operator has, or that two have, is nobody's.
+// Package person promises who a press is from and what that person may decide (M-41, M-46, M-47).
+// It finds the one operator whose identity pressed, and holds the press against the operator's
+// rights and against what may be decided at that face. Nobody is the answer to every doubt: an
+// identity that no operator has, or that two have, is nobody's.
 //
 // It is pure. It does not know whether a face authenticated who pressed, and it keeps and
 // records nothing.

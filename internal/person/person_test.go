@@ -200,8 +200,8 @@ func FuzzParseIdentity(f *testing.F) {
 	})
 }
 
-// M-46: a question is shown at the services to whoever may answer it, if only by a denial:
-// not at the host's faces, not to those without the right, and not where an identity is two
+// M-46: a question is shown at the services to whoever may answer it, if only by a denial. It is
+// not shown at the host's faces, nor to those without the right, nor where an identity is two
 // persons' or nobody's any more.
 func TestWhoIsReached(t *testing.T) {
 	t.Parallel()

@@ -114,9 +114,8 @@ func checkPinName(name string) error {
 	return nil
 }
 
-// open opens a regular file of the workspace. Its agent can put anything there
-// at any time, so the kernel resolves the name without following a link, and
-// what was opened is looked at, not what the name says.
+// open opens a regular file of the workspace. Its agent can put anything there at any time, so the kernel
+// resolves the name without following a link. What was opened is looked at, not what the name says.
 func (p *Pinner) open(name string) (*os.File, int64, error) {
 	root, err := openat2(unix.AT_FDCWD, p.workspace, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {

@@ -27,9 +27,9 @@ type server struct {
 	URL     string `json:"url"`
 }
 
-// CheckServers reads a file of mcpServers, as agents take it with --mcp-config, and refuses one
-// with a server that is not a plugin of the same name, sealed and pinned, whose tools the group
-// may use. It names what makes each of them one, and starts nothing (M-01).
+// CheckServers reads a file of mcpServers, as agents take it with --mcp-config. It refuses one with
+// a server that is not a plugin of the same name, sealed and pinned, whose tools the group may use.
+// It names what makes each of them one, and starts nothing (M-01).
 func CheckServers(inst *installation.Installation, group nacre.Group, data []byte) error {
 	var file struct {
 		Servers map[string]server `json:"mcpServers"`

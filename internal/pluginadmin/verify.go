@@ -39,8 +39,8 @@ func VerifyPlugins(ctx context.Context, inst *installation.Installation) []insta
 	return findings
 }
 
-// VerifyPlugin asks one plugin the same, whether it is in use or not; it finds nothing where
-// the plugin cannot verify itself, and warns of what it lacks where that keeps it from being asked.
+// VerifyPlugin asks one plugin the same, whether it is in use or not. It finds nothing where the
+// plugin cannot verify itself, and warns of what it lacks where that keeps it from being asked.
 func VerifyPlugin(ctx context.Context, inst *installation.Installation, name nacre.PluginName) ([]installation.Finding, error) {
 	found, err := access.Plugins(inst)
 	if err != nil {

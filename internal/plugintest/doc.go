@@ -1,7 +1,6 @@
-// Package plugintest is what authors hold their plugins against: New makes one
-// that works at once, Validate finds what can be known without running it, and
-// Run starts it in the real host and the real sandbox and looks whether it keeps the
-// protocol (D-22).
+// Package plugintest is what authors hold their plugins against (D-22). New makes one that works at
+// once, and Validate finds what can be known without running it. Run starts it in the real host and
+// the real sandbox and looks whether it keeps the protocol.
 //
 // It promises that all findings come at once, each with what to do, and that a
 // tool which destroys or needs a person's word is not called unless told so. It

@@ -1,11 +1,10 @@
 // Package ports publishes what listens inside a sandbox on the loopback of this
 // machine, on 127.0.0.1 and ::1 and nowhere else (U-06).
 //
-// The host accepts, and connects through [sandbox.Network] to the one port inside that
-// was named: nothing inside says where the host connects to, and nothing of it is
-// reached that does not listen on the sandbox's own loopback. Bytes pass as they are,
-// so that HTTP and websockets do; each direction ends by itself. What is published
-// ends with the session.
+// The host accepts, and connects through [sandbox.Network] to the one port inside that was named.
+// Nothing inside says where the host connects to, and nothing of it is reached that does not listen
+// on the sandbox's own loopback. Bytes pass as they are, so that HTTP and websockets do; each
+// direction ends by itself. What is published ends with the session.
 package ports
 
 import (

@@ -11,8 +11,8 @@ import (
 type Git struct {
 	// Repositories are the paths of repositories, as their URLs have them: "/acme/app.git".
 	Repositories []string
-	// Push are the refs that may be pushed, whole or with /* at their end for all below, and with
-	// a + before them where they may be moved to what does not follow. Without any, nothing is pushed.
+	// Push are the refs that may be pushed, whole or with /* at their end for all below. A + stands
+	// before them where they may be moved to what does not follow. Without any, nothing is pushed.
 	Push []string
 }
 

@@ -53,9 +53,9 @@ func Loopback(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// Inside tells the names that lead into a network and never out of one, which
-// nobody is asked to allow (M-23): names of one part, and the domains that are
-// kept for machines nearby (RFC 6761, 6762, 8375, 9476).
+// Inside tells the names that lead into a network and never out of one, which nobody is asked to
+// allow (M-23). They are names of one part, and the domains that are kept for machines nearby (RFC
+// 6761, 6762, 8375, 9476).
 func Inside(host string) bool {
 	if !strings.Contains(host, ".") {
 		return true

@@ -13,7 +13,7 @@ import (
 // what a sandbox could take all of: a moment.
 const userTime = 500 * time.Millisecond
 
-// Keeper ends a sandbox that goes beyond a limit which no backend holds: what it
+// Keeper ends a sandbox that goes beyond a limit which no backend holds. Such limits are on what it
 // prints, what it adds to the disk (M-12), and what it takes from this user (M-16).
 type Keeper struct {
 	Meter  *sandbox.Meter

@@ -63,9 +63,8 @@ func resolve(_ context.Context, host string) ([]netip.Addr, error) {
 	return []netip.Addr{netip.MustParseAddr("93.184.215.14")}, nil
 }
 
-// proxy serves the egress proxy of the sandboxes on a socket in a folder, and wants
-// it to let through what is listed: one that refuses all would block every probe and
-// prove nothing.
+// proxy serves the egress proxy of the sandboxes on a socket in a folder, and wants it to let
+// through what is listed. One that refuses all would block every probe and prove nothing.
 func (g *Ground) proxy(ctx context.Context) error {
 	rules := append([]nacre.EgressRule{
 		{Host: allowedHost, Port: 443}, {Host: privateHost, Port: 443}, {Host: plainHost, Port: 80, Protocol: nacre.ProtocolHTTP},

@@ -11,9 +11,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/sandbox/probe"
 )
 
-// templates makes below dir the two projects that each probe gets a copy of: as a
-// person has them, with some files that make the host run code, one in git and one
-// that is no repository yet.
+// templates makes below dir the two projects that each probe gets a copy of, one in git and one
+// that is no repository yet. They are as a person has them, with some files that make the host run
+// code.
 func templates(ctx context.Context, dir string) (string, error) {
 	top := filepath.Join(dir, "templates")
 	for _, kind := range []string{"born", "unborn"} {

@@ -1,8 +1,7 @@
-// Package prove shows on this machine that a sandbox holds (U-41): it lays decoys,
-// plays every escape probe of [probe] in sandboxes of a backend and once more where
-// nothing holds it, and judges each by both. What the probes may harm are the decoys
-// that it laid, and it takes them away again. It does not choose the backend, and
-// prints nothing.
+// Package prove shows on this machine that a sandbox holds (U-41). It lays decoys, plays every
+// escape probe of [probe] in sandboxes of a backend and once more where nothing holds it, and
+// judges each by both. What the probes may harm are the decoys that it laid, and it takes them away
+// again. It does not choose the backend, and prints nothing.
 package prove
 
 import (

@@ -17,7 +17,7 @@ func parseDay(s string) (int, bool) {
 	return dayOf(day), true
 }
 
-// days reads a date, or a date with a time and a zone as RFC 3339 has it: the day that is
+// days reads a date, or a date with a time and a zone as RFC 3339 has it. It gives the day that is
 // written, and the day that it is in Greenwich then.
 func days(text string) (written, greenwich int, ok bool) {
 	if day, is := parseDay(text); is {

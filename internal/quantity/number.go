@@ -1,8 +1,8 @@
-// Package quantity promises that numbers, dates and lengths are compared as every
-// reader of them would: a number to the last digit and as the nearest double, a date as
-// the day that is written and as that of Greenwich, a length in characters or elements
-// (K-32). Where readers differ, the caller says whether all of them must agree or one is
-// enough. It holds no clock, and its work is linear in what it reads.
+// Package quantity promises that numbers, dates and lengths are compared as every reader of them
+// would (K-32). A number is compared to the last digit and as the nearest double, a date as the day
+// that is written and as that of Greenwich. A length is one in characters or elements. Where
+// readers differ, the caller says whether all of them must agree or one is enough. It holds no
+// clock, and its work is linear in what it reads.
 package quantity
 
 import (

@@ -1,7 +1,7 @@
-// Package question promises what a person is shown before a decision: a card in a form
-// that belongs to no service, with all that a question asks, where its risky values came
-// from, and when it expires. A card is never cut. Where a face has no room for all of it,
-// the card says where it can be read, and nobody approves it at that face (M-47).
+// Package question promises what a person is shown before a decision. It is a card in a form that
+// belongs to no service, with all that a question asks, where its risky values came from, and when
+// it expires. A card is never cut. Where a face has no room for all of it, the card says where it
+// can be read, and nobody approves it at that face (M-47).
 //
 // It is pure, sends nothing and decides nothing.
 package question

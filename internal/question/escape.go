@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Escape writes every character that is not plainly visible where it stands as
-// <U+202E>: control and newline, bidirectional, zero-width and filler
-// characters, variation selectors, private and unassigned ones, and marks that
-// are drawn over other text. Bytes that are not UTF-8 become <FF>.
+// Escape writes every character that is not plainly visible where it stands as <U+202E>. Such are
+// control and newline, bidirectional, zero-width and filler characters, variation selectors,
+// private and unassigned ones, and marks that are drawn over other text. Bytes that are not UTF-8
+// become <FF>.
 func Escape(s string) string {
 	var b strings.Builder
 	after := ' '

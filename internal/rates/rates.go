@@ -1,10 +1,10 @@
 // Package rates counts the calls of all machines of an installation in its database (X-04,
 // K-04, K-35).
 //
-// It promises what [policy.Limiter] promises for one process: that a call counts while its
-// window lasts, exactly, by the database's clock; that calls which come at the same time at
-// several machines are counted one after the other; and that of several rates either all count a
-// call or none does. Where the database does not answer, nobody can tell.
+// It promises what [policy.Limiter] promises for one process: that a call counts while its window
+// lasts, exactly, by the database's clock. Calls which come at the same time at several machines
+// are counted one after the other. Of several rates either all count a call or none does. Where the
+// database does not answer, nobody can tell.
 package rates
 
 import (

@@ -1,5 +1,6 @@
-// Package reach is what the agent of a sealed session may reach: hosts and this machine's services
-// through its proxy, with credentials that it does not see, and the folders and programs inside.
+// Package reach is what the agent of a sealed session may reach. That is hosts and this machine's
+// services through its proxy, with credentials that it does not see, and the folders and programs
+// inside.
 package reach
 
 import (

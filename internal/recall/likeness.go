@@ -1,6 +1,6 @@
 package recall
 
-// Likeness is how much of what two texts say is the same, from 0 to 1: twice what they share
+// Likeness is how much of what two texts say is the same, from 0 to 1. It is twice what they share
 // over what both hold, of words and names by their stems (Sørensen and Dice). Words that say
 // nothing count only where a text has no others. A text without words is like no other.
 func Likeness(a, b string) float64 {

@@ -109,7 +109,7 @@ func Names(inst *installation.Installation, row ledger.Run, of Worked) bool {
 	return err == nil && w.dna() == row.DNA
 }
 
-// firstBegun is the first opening that has begun, and its chain with those after it: nacre may have been
+// firstBegun is the first opening that has begun, and its chain with those after it. nacre may have been
 // killed before an opening's first record, and a row stands on a record.
 func firstBegun(inst *installation.Installation, of Worked) (opening, []string, error) {
 	for i, chain := range of.Chains {
@@ -212,7 +212,7 @@ func overBySession(known map[string]ledger.Run) map[string][]ledger.Run {
 }
 
 // isOver tells whether a chain is of a work whose row has its end, although no change of the row stands
-// on the chain: of one that was opened between the row's beginning and its end.
+// on the chain. Such a chain was opened between the row's beginning and its end.
 func isOver(rows []ledger.Run, name chainName, opened opening) bool {
 	return slices.ContainsFunc(rows, func(r ledger.Run) bool {
 		began, err := time.Parse(time.RFC3339, r.Started)

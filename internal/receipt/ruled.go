@@ -22,7 +22,7 @@ type rulings struct {
 	// at is where each question's stands in the list.
 	at map[string]int
 	// begun are the calls under a ruling that have no end yet, by what a call and its end have in
-	// common: of an agent's own choosing, so that several may have the same.
+	// common. That is of an agent's own choosing, so several may have the same.
 	begun map[begun][]string
 }
 

@@ -47,8 +47,8 @@ func (r *Recollection) look() string {
 	return quiet.LooksOf(r.on.Inst, r.group, access.LockFile(r.on.Inst), access.Folders(r.on.Inst))
 }
 
-// Quiet tells whether nothing of what a call can reach needs to be opened before one comes, nor
-// for what an agent is told before it starts, where the session briefs one.
+// Quiet tells whether nothing of what a call can reach needs to be opened before one comes. Where
+// the session briefs an agent, it tells the same of what the agent is told before it starts.
 func (r *Recollection) Quiet(briefs bool) bool { return quiet.Is(r.on.Inst, r.group, r.looks, briefs) }
 
 // Remember opens the memory beside the session. Nothing of either is used before

@@ -1,7 +1,6 @@
-// Package reference promises that a personal value can be used without being
-// seen: a session's [Table] gives each a word such as email:3-k7q2m, and gives
-// the value back for the word (K-27). A word of another session, of another
-// group, or one that nobody was given, is inert text.
+// Package reference promises that a personal value can be used without being seen (K-27). A
+// session's [Table] gives each a word such as email:3-k7q2m, and gives the value back for the word.
+// A word of another session, of another group, or one that nobody was given, is inert text.
 //
 // It does not decide who may use a value where, nor which values are personal:
 // policy and the redactor do. It is not safe for concurrent use.

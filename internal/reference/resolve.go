@@ -20,10 +20,9 @@ type Resolved struct {
 	Places []string
 }
 
-// Resolve puts the values into canonical arguments. In the declared places, as
-// dotted paths, words are resolved wherever they stand; elsewhere only what is a
-// word as a whole is, and else it is text like any other. Not ok where nothing
-// was resolved.
+// Resolve puts the values into canonical arguments. In the declared places, as dotted paths, words
+// are resolved wherever they stand. Elsewhere only what is a word as a whole is resolved, and all
+// else is text like any other. Not ok where nothing was resolved.
 func (t *Table) Resolve(canonical json.RawMessage, declared []string) (r Resolved, ok bool) {
 	if t.Empty() || !bytes.Contains(canonical, []byte("-"+t.tag)) {
 		return r, false

@@ -56,8 +56,8 @@ func (s Sealer) Seal(kind, value string) (sealed string, ok bool) {
 	return kind + sealMark + sealText().EncodeToString(append(iv, hidden...)), true
 }
 
-// check is where the key stream of a value begins: it is made of the value, so that it says
-// whether what was opened is what was sealed (as in RFC 5297).
+// check is where the key stream of a value begins. It is made of the value, so that it says whether
+// what was opened is what was sealed (as in RFC 5297).
 func (s Sealer) check(kind, value string) []byte {
 	return derived(s.mac, kind+"\x00"+value)[:aes.BlockSize]
 }

@@ -59,9 +59,9 @@ type Base struct {
 type Overlays struct{ *Project }
 
 // OpenBase finds or makes a base for the project's own commit below dir, a folder of the host's
-// own. It may be that of a commit that this one goes on from and differs from in few files, so that
-// work that lands does not make the next work's base useless. It is the caller's until Release. A
-// base that is damaged is made anew; where a session still works over it the error is ErrNoBase.
+// own. It may be that of a commit that this one goes on from, if few files differ: work that lands
+// then does not make the next work's base useless. It is the caller's until Release. A base that is
+// damaged is made anew; where a session still works over it the error is ErrNoBase.
 func (p Overlays) OpenBase(ctx context.Context, dir string) (*Base, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -73,9 +73,9 @@ type version struct {
 	ctime  syscall.Timespec
 }
 
-// Share adds the revocations that the machines of an installation share: what any of them
-// revokes is revoked on all of them, and what this one's own file holds stays revoked here.
-// It comes before the first question; nil shares nothing.
+// Share adds the revocations that the machines of an installation share. What any of them revokes
+// is revoked on all of them, and what this one's own file holds stays revoked here. It comes before
+// the first question; nil shares nothing.
 func (l *List) Share(shared token.Revocations) { l.shared = shared }
 
 // Open reads the list in dir, or starts an empty one where none ever was. dir
@@ -167,9 +167,9 @@ func (l *List) Sweep(now time.Time) error {
 	return err
 }
 
-// current reports whether the file that was read is as it was then, and, every
-// so often, whether it still is the one with the list's name: a folder that is
-// moved away leaves no mark on a file.
+// current reports whether the file that was read is as it was then. Every so often it looks, too,
+// whether it still is the one with the list's name: a folder that is moved away leaves no mark on a
+// file.
 func (l *List) current() bool {
 	var st syscall.Stat_t
 	if l.asked.Add(1)%lookAgain == 0 {

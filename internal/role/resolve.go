@@ -60,8 +60,8 @@ func (r Resolved) CheckSpawnable() error {
 	return fmt.Errorf("role %q is %w: what it does is done on the host, by nobody else", r.Name, ErrNotSpawnable)
 }
 
-// Within refuses a role that holds its agent less than another one does: that lacks an atom or a
-// list of it, or may call a tool that it may not.
+// Within refuses a role that holds its agent less than another one does. Such a role lacks an atom
+// or a list of the other, or may call a tool that the other may not.
 func (r Resolved) Within(above Resolved) error {
 	for _, a := range above.Atoms {
 		if !r.Has(a.ID) {

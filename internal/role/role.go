@@ -1,9 +1,8 @@
-// Package role promises to read roles strictly and to resolve them into what
-// an agent in one is held by: atoms in order, tools, patterns of commands and
-// what happens on a refusal (S-08); and to compose a task in a role into its
-// prompt, the same bytes for the same input (S-10). What a role inherits can be
-// narrowed; safety, policy and scope cannot be dropped unless the parent role
-// says so. It starts nothing, enforces nothing and writes no file.
+// Package role promises to read roles strictly and to resolve them into what an agent in one is
+// held by (S-08). That is atoms in order, tools, patterns of commands and what happens on a
+// refusal. It composes a task in a role into its prompt, the same bytes for the same input (S-10).
+// What a role inherits can be narrowed; safety, policy and scope cannot be dropped unless the
+// parent role says so. It starts nothing, enforces nothing and writes no file.
 package role
 
 import (

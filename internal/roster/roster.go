@@ -1,6 +1,6 @@
-// Package roster keeps who may decide: it reads the operators of the config and the
-// identities that were paired with them, anew each time it is asked, so that a person who
-// was removed a moment ago decides nothing. What cannot be read whole names nobody.
+// Package roster keeps who may decide. It reads the operators of the config and the identities that
+// were paired with them, anew each time it is asked. So a person who was removed a moment ago
+// decides nothing. What cannot be read whole names nobody.
 package roster
 
 import (

@@ -68,10 +68,10 @@ type Decision struct {
 	Detail string
 }
 
-// Decide is the seed's event-to-agent decision: a message that a route matches
-// and a task that fires start an agent, a message without a route is dropped,
-// and anything else is logged. The envelope is one that the core built. Where a
-// message's envelope has a group already, it must be the one its route names.
+// Decide is the seed's event-to-agent decision. A message that a route matches and a task that
+// fires start an agent, a message without a route is dropped, and anything else is logged. The
+// envelope is one that the core built. Where a message's envelope has a group already, it must be
+// the one its route names.
 func Decide(e plugin.Envelope, t *Table) Decision {
 	switch e.Topic {
 	case events.TopicInbound:

@@ -1,9 +1,8 @@
-// Package routing promises the three decisions between an event and an agent,
-// without any effect: whether the payload of a message.inbound event is one,
-// which one group a message belongs to, and whether an event starts an agent at
-// all (D-33). Names are compared by their exact bytes: no case, no Unicode form,
-// no look-alike is ever taken for another. It starts nothing, and the same
-// input gives the same answer.
+// Package routing promises the three decisions between an event and an agent, without any effect
+// (D-33). They are whether the payload of a message.inbound event is one, which one group a message
+// belongs to, and whether an event starts an agent at all. Names are compared by their exact bytes:
+// no case, no Unicode form, no look-alike is ever taken for another. It starts nothing, and the
+// same input gives the same answer.
 package routing
 
 import (

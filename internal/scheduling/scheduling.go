@@ -25,8 +25,8 @@ const (
 	SchedulePoll = time.Second
 	// maxTicks is how many ticks one process deals with at once.
 	maxTicks = 64
-	// maxMisses is how often in a row the schedules may fail to be read or written,
-	// as on a disk that is full for a while, before the process gives them up.
+	// maxMisses is how often in a row the schedules may fail to be read or written before the
+	// process gives them up. They may fail so on a disk that is full for a while.
 	maxMisses = 30
 )
 
@@ -223,9 +223,8 @@ func runTick(ctx context.Context, store *schedule.Store, hooks ScheduleHooks, cl
 	Persist(ctx, func() error { return store.Finish(writing, claim.Tick, state, outcome) })
 }
 
-// Persist writes a step of a tick or a message, again and again while the disk does
-// not take it: a tick that stays as it was would hold its schedule up. It reports whether
-// the step was taken.
+// Persist writes a step of a tick or a message, again and again while the disk does not take it. A
+// tick that stays as it was would hold its schedule up. It reports whether the step was taken.
 func Persist(ctx context.Context, write func() error) bool {
 	for {
 		err := write()

@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// Close narrows a schema that somebody else left open until [Compile] takes it:
-// every object gets only the properties that it names (D-11), older drafts'
-// words become those of 2020-12, and optional arguments that cannot be closed are
-// left out. The warnings say what was narrowed. What cannot be closed without
-// losing a required argument is an error.
+// Close narrows a schema that somebody else left open until [Compile] takes it. Every object gets
+// only the properties that it names (D-11), and older drafts' words become those of 2020-12.
+// Optional arguments that cannot be closed are left out. The warnings say what was narrowed. What
+// cannot be closed without losing a required argument is an error.
 func Close(offered any) (raw json.RawMessage, warnings []string, err error) {
 	root, err := ownCopy(offered)
 	if err != nil {

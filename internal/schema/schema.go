@@ -1,7 +1,6 @@
-// Package schema promises that arguments are what their JSON Schema says, and
-// nothing else: a schema that is open at any level is refused (D-11), arguments
-// are validated first and completed with defaults after, and what comes out is
-// canonical.
+// Package schema promises that arguments are what their JSON Schema says, and nothing else. A schema
+// that is open at any level is refused (D-11). Arguments are validated first and completed with
+// defaults after, and what comes out is canonical.
 //
 // It loads nothing: a schema refers to itself only. It does not know what the
 // arguments mean.

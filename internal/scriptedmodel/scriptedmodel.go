@@ -26,27 +26,22 @@
 //	  ]
 //	}
 //
-// Which turn is played is read from the request alone: the number of answers
-// by the assistant in its history. So a retry gets the same turn, and a
-// resumed session goes on where it was. The first of others whose match fits
-// answers; else the main turns do. An expectation looks at the last message
-// that is not the system's: its text and the results of its tools; error says
-// whether a result must be (true) or must not be (false) an error.
+// Which turn is played is read from the request alone: the number of answers by the assistant in its history. So
+// a retry gets the same turn, and a resumed session goes on where it was. The first of others whose match fits
+// answers; else the main turns do. An expectation looks at the last message that is not the system's: its text
+// and the results of its tools. error says whether a result must be (true) or must not be (false) an error.
 //
-// One script plays in every dialect. The stop reasons are Anthropic's words,
-// and become those of the dialect; a tool is called by the type under which it
-// was offered (a function, a freeform tool, the local shell with its action as
-// input). OpenAI's dialects have no mark for a tool's error: a result that
-// begins with "error" is one. Their results of parallel calls are one message.
+// One script plays in every dialect. The stop reasons are Anthropic's words, and become those of the dialect. A
+// tool is called by the type under which it was offered (a function, a freeform tool, the local shell with its
+// action as input). OpenAI's dialects have no mark for a tool's error: a result that begins with "error" is one.
+// Their results of parallel calls are one message.
 //
-// A tool's "raw" is sent in place of its input, and need not be JSON. The first
-// of its "else" that is offered is called where it is not. A fault
-// is one of: status (with times, 0 for always, and retry_after in seconds),
-// cut_after (the stream breaks off after so many events; times as above),
-// error_after (the stream ends in an error event), hang (nothing is answered
-// until the client leaves), too_long (the conversation is refused as longer than
-// the model can read, in the vendor's words), delay_ms (before each event), huge (a text of so
-// many bytes), no_usage (the answer does not say what it cost).
+// A tool's "raw" is sent in place of its input, and need not be JSON. The first of its "else" that is offered is
+// called where it is not. A fault is one of the following. status is answered so many times (times, 0 for
+// always), with retry_after in seconds. cut_after lets the stream break off after so many events, with times as
+// above, and error_after lets it end in an error event. hang answers nothing until the client leaves. too_long
+// refuses the conversation as longer than the model can read, in the vendor's words. delay_ms waits before each
+// event, huge is a text of so many bytes, and no_usage does not say what the answer cost.
 package scriptedmodel
 
 import (

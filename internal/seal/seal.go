@@ -1,7 +1,7 @@
 // Package seal opens a sealed session with everything that serves it, in the order in which the
-// parts depend on each other, and closes it: memory, plugins, kernel, door, proxy, gateway,
-// credentials and tripwires. What goes through the door or the proxy passes the same stages in
-// each session, in the order that ARCHITECTURE.md shows.
+// parts depend on each other, and closes it. The parts are memory, plugins, kernel, door, proxy,
+// gateway, credentials and tripwires. What goes through the door or the proxy passes the same
+// stages in each session, in the order that ARCHITECTURE.md shows.
 package seal
 
 import (

@@ -8,10 +8,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// words splits a text into terms: at everything that is no letter or digit, at
-// the humps of camelCase and between letters and digits; without marks and
-// case; plurals as their singular; stop words left out. It keeps its memory
-// for the next text.
+// words splits a text into terms: at everything that is no letter or digit, at the humps of
+// camelCase and between letters and digits. Terms are without marks and case, plurals are their
+// singular, and stop words are left out. It keeps its memory for the next text.
 type words struct {
 	text []byte // what is left to read
 	buf  []byte

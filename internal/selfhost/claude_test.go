@@ -156,8 +156,8 @@ func (o *office) metered(t *testing.T, session nacre.SessionID) (calls int, sum 
 	return calls, sum
 }
 
-// The main job with the real agent: no brain is named, the work lands, the key
-// stays on the host, and report, receipt and audit agree on the cost (M-03, M-04).
+// The main job with the real agent: no brain is named, the work lands, and the key stays on the
+// host. Report, receipt and audit agree on the cost (M-03, M-04).
 func TestClaudeCodeWorksOnThisRepository(t *testing.T) {
 	t.Parallel()
 	plan := script(t)

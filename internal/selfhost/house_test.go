@@ -190,9 +190,9 @@ func (h *house) records(t *testing.T, session nacre.SessionID, kind nacre.Kind) 
 	return found
 }
 
-// landed checks what every landing must be: one commit on the base, whose tree
-// is the one that the checks outside held on; files and index follow; the
-// receipt says the same and verifies (S-11, S-12, M-59).
+// landed checks what every landing must be (S-11, S-12, M-59). It is one commit on the base, whose
+// tree is the one that the checks outside held on. Files and index follow, and the receipt says the
+// same and verifies.
 func (h *house) landed(t *testing.T, s said, base string) report {
 	t.Helper()
 	r := s.report(t)

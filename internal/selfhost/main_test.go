@@ -1,6 +1,6 @@
-// Package selfhost_test lets nacre work on its own repository, by its face:
-// the built binaries, a clone of HEAD, a brain inside and, for Claude Code, a
-// scripted model on loopback. It imports nothing of what it drives.
+// Package selfhost_test lets nacre work on its own repository, by its face. It has the built
+// binaries, a clone of HEAD, a brain inside and, for Claude Code, a scripted model on loopback. It
+// imports nothing of what it drives.
 package selfhost_test
 
 import (

@@ -14,8 +14,8 @@ import (
 const (
 	// carriedMost is how many runs of lost machines a node carries on at once.
 	carriedMost = 4
-	// carriedRest is for how long a node leaves a run to others that could not go on here, and longer each time: what
-	// is verified anew is as large as its snapshot. restMost is the longest.
+	// carriedRest is for how long a node leaves a run to others that could not go on here, and longer each time. What
+	// is verified anew is as large as the run's snapshot. restMost is the longest.
 	carriedRest = time.Minute
 	restMost    = 16 * time.Minute
 )

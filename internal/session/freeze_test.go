@@ -9,8 +9,8 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// M-65: whoever heeds refusals has one in hand before its caller is answered, and nothing
-// else leaves the session until it is dealt with; who deals with it at once holds nobody up.
+// M-65: whoever heeds refusals has one in hand before its caller is answered, and nothing else
+// leaves the session until it is dealt with. Who deals with it at once holds nobody up.
 func TestARefusalIsHeldUntilItIsDealtWith(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -87,10 +87,9 @@ func (i *Interruption) drain() {
 	<-served
 }
 
-// Context is that of what the session does for somebody: when theirs ends, no call is
-// taken any more, questions end, and what is in flight is answered before it ends as
-// well (F-62). Nothing is waited for once the session is stopped. tell hears of a wait
-// that is noticed.
+// Context is that of what the session does for somebody. When theirs ends, no call is taken any
+// more, questions end, and what is in flight is answered before it ends as well (F-62). Nothing is
+// waited for once the session is stopped. tell hears of a wait that is noticed.
 func (i *Interruption) Context(ctx context.Context, tell func(nacre.Step)) context.Context {
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

@@ -1,7 +1,6 @@
-// Package session is one sealed sandbox's lifetime, from open to close: it
-// holds the session in the registry, makes its sockets, opens its audit chain,
-// keeps its pending approvals, answers the control socket, and tears all of it
-// down however the work ends. After Close nothing of the session runs.
+// Package session is one sealed sandbox's lifetime, from open to close. It holds the session in the registry, makes its sockets, opens its
+// audit chain, keeps its pending approvals and answers the control socket. It tears all of it down however the work ends. After Close
+// nothing of the session runs.
 //
 // What is served on the sockets is handed in; the session imports no door, no
 // proxy and no brain.
@@ -308,8 +307,8 @@ func (r recorder) Commit(ctx context.Context, rec nacre.Record) error {
 	return r.write(ctx, rec, r.chain.Commit)
 }
 
-// write keeps a record before what it tells of: what leaves a session that is held back
-// waits, and the host has a refusal in its hands before the agent hears of it (M-65).
+// write keeps a record before what it tells of. What leaves a session that is held back waits, and the host has a refusal in its hands
+// before the agent hears of it (M-65).
 func (r recorder) write(ctx context.Context, rec nacre.Record, write func(context.Context, nacre.Record) error) error {
 	if leaves(rec.Kind) {
 		if err := r.session.Refusals.wait(ctx, r.session); err != nil {

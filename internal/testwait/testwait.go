@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// pace is how long what is not true yet is left alone at least, and longest at most: in
-	// between it is left alone four times as long as it took to ask, so that a wait that starts a
-	// program to ask leaves the processors to what it waits for.
+	// pace is how long what is not true yet is left alone at least, and longest at most. In between
+	// it is left alone four times as long as it took to ask. So a wait that starts a program to ask
+	// leaves the processors to what it waits for.
 	pace    = 2 * time.Millisecond
 	longest = time.Second
 	// patience is the longest wait: what has not come true by then does not, and the tests

@@ -1,5 +1,5 @@
-// Package ticking is what becomes of schedules that are due: each tick is an event, an agent's
-// turn that the event asks for, and an end that its schedule is told.
+// Package ticking is what becomes of schedules that are due. Each tick is an event, an agent's turn
+// that the event asks for, and an end that its schedule is told.
 package ticking
 
 import (

@@ -16,10 +16,9 @@ const (
 	maxLinks = 64
 )
 
-// Ledger counts uses. All that derives from one token is charged to that one,
-// and to every bound on the way; a token that was never opened here has no
-// uses, so that a restart gives none back. Its clock only goes forward. The
-// zero Ledger is ready. Safe for concurrent use.
+// Ledger counts uses. All that derives from one token is charged to that one, and to every bound on
+// the way. A token that was never opened here has no uses, so that a restart gives none back. Its
+// clock only goes forward. The zero Ledger is ready. Safe for concurrent use.
 type Ledger struct {
 	mu       sync.Mutex
 	latest   time.Time

@@ -9,7 +9,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/token"
 )
 
-// M-42, M-46: what a person lets through for a time ends by whichever clock is further on: where the machine
+// M-42, M-46: what a person lets through for a time ends by whichever clock is further on. Where the machine
 // slept for a day, and where its clock was set back by an hour, it is asked for again.
 func TestARulingEndsByEitherClock(t *testing.T) {
 	t.Parallel()

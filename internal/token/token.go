@@ -1,8 +1,7 @@
-// Package token promises that a grant made by this host is recognised and that
-// any other is refused: a token is an HMAC-SHA256 over length-prefixed bytes
-// of everything it allows, and it binds the roles and attributes its principal
-// had when it was minted (K-10). A holder can take away from a token without
-// any key, and nobody can give back (K-11). What a person ruled beyond one call is
+// Package token promises that a grant made by this host is recognised and that any other is refused
+// (K-10). A token is an HMAC-SHA256 over length-prefixed bytes of everything it allows, and it
+// binds the roles and attributes its principal had when it was minted. A holder can take away from
+// a token without any key, and nobody can give back (K-11). What a person ruled beyond one call is
 // kept here too: [Standings].
 //
 // It does not decide who may have a token, holds no clock and no randomness,

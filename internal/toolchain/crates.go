@@ -49,9 +49,9 @@ func ShownCrates(all []posture.Toolchain, modules []verify.Module) []posture.Too
 // maxCargoConfig is the largest config of cargo's that is read, in bytes.
 const maxCargoConfig = 1 << 20
 
-// ReplacedIndex is the registry that the operator's cargo asks in the place of crates.io, and
-// nil where it asks crates.io: a lock file names that one, and a project chooses none. What
-// cargo would ask in another way than a sandbox can, or nobody can read, is an error.
+// ReplacedIndex is the registry that the operator's cargo asks in the place of crates.io, and nil
+// where it asks crates.io. A lock file names crates.io, and a project chooses none. What cargo
+// would ask in another way than a sandbox can, or nobody can read, is an error.
 func ReplacedIndex(getenv func(string) string) (*url.URL, error) {
 	home := cmp.Or(getenv("CARGO_HOME"), filepath.Join(getenv("HOME"), ".cargo"))
 	data, err := disk.Read(filepath.Join(home, CargoConfig), maxCargoConfig)

@@ -27,10 +27,9 @@ const (
 	noAnswerFor = time.Hour
 )
 
-// Memo remembers what toolchains answered: a program such as pyenv's takes
-// longer to say where it lives than a sandbox to start. An answer counts as long as
-// the program, what it was asked, and the files that it reads its choice from
-// are the same; what it names is looked at every time.
+// Memo remembers what toolchains answered: a program such as pyenv's takes longer to say where it
+// lives than a sandbox to start. An answer counts as long as the program, what it was asked, and
+// the files that it reads its choice from are the same. What it names is looked at every time.
 type Memo struct {
 	getenv func(string) string
 	file   string

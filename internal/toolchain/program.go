@@ -10,11 +10,11 @@ import (
 	"github.com/nacre-dev/nacre/internal/posture"
 )
 
-// Program shows a program of the caller's PATH that neither the system folders nor the
-// toolchains bring along, such as one in ~/.local/bin: the command to run in place of
-// name, and read-only mounts of what the program consists of. Of a package of npm that is
-// its node_modules, of a virtual environment of Python all of it, else the one file.
-// Where name has a slash, is there already, or is nowhere, the name comes back alone.
+// Program shows a program of the caller's PATH that neither the system folders nor the toolchains
+// bring along, such as one in ~/.local/bin. It gives the command to run in place of name, and
+// read-only mounts of what the program consists of. Of a package of npm that is its node_modules,
+// of a virtual environment of Python all of it, else the one file. Where name has a slash, is there
+// already, or is nowhere, the name comes back alone.
 func Program(m *Memo, toolchains []posture.Toolchain, name string) (command string, mounts []nacre.Mount) {
 	if strings.Contains(name, "/") || m.inside(toolchains, name) {
 		return name, nil

@@ -1,6 +1,5 @@
-// Package toolchain finds the language tools of a machine that lie outside of its
-// system folders, and says how a sandbox is shown them: read-only, pinned, with
-// nothing of the home they lie in.
+// Package toolchain finds the language tools of a machine that lie outside of its system folders.
+// It says how a sandbox is shown them: read-only, pinned, with nothing of the home they lie in.
 package toolchain
 
 import (

@@ -55,7 +55,7 @@ type Plugins interface {
 }
 
 // Open opens the kernel over everything that a call can reach, and tells it what the session has
-// been told: the task, what the operator typed, and what was read before it was resumed.
+// been told. That is the task, what the operator typed, and what was read before it was resumed.
 func (t *Toolset) Open(ctx context.Context, with *memory.Store, plugins Plugins, task string) error {
 	if err := t.openKernel(ctx, with, plugins); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (t *Toolset) observeWords() error {
 	return t.Kernel.Observe(t.on.Key(), nacre.Source{Provenance: nacre.SeenOperator, Name: "the command"}, text)
 }
 
-// resume tells the kernel what the session had been told when its process was killed:
-// what an outsider told it then stands in its home and its memory, and counts (M-52).
+// resume tells the kernel what the session had been told when its process was killed. What an
+// outsider told it then stands in its home and its memory, and counts (M-52).
 func (t *Toolset) resume() error {
 	earlier := t.on.Earlier()
 	if len(earlier) == 0 {

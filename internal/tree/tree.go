@@ -1,7 +1,7 @@
-// Package tree promises that a folder which somebody else filled is looked at
-// whole, by several threads at once, and once: every entry is reached from the
-// folder that it is in, no link is followed, and limits hold. Which entries are
-// new goes by the inode's own time of change, which the kernel alone sets.
+// Package tree promises that a folder which somebody else filled is looked at whole, by several
+// threads at once, and once. Every entry is reached from the folder that it is in, no link is
+// followed, and limits hold. Which entries are new goes by the inode's own time of change, which
+// the kernel alone sets.
 //
 // It does not know what an entry means, and opens nothing but folders.
 package tree

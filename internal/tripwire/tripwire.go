@@ -1,8 +1,7 @@
-// Package tripwire promises a reaction to what a session does that ordinary work does not (M-58).
-// That is a decoy credential or a credential without approval that is used, a download that is run
-// as a script, or a write to the configuration of ssh or of an agent. It is also a burst of
-// refusals, or an injection's fingerprints. It decides, from what it is told and nothing else; it
-// reads no file, stops nothing and records nothing.
+// Package tripwire promises a reaction to what a session does that ordinary work does not (M-58). Such are the use of a credential that is
+// a decoy or not approved, a download that runs as a script, and a write to the configuration of ssh or of an agent. They are also a burst of
+// refusals, or an injection's fingerprints. It decides, from what it is told and nothing else; it reads no file, stops nothing and records
+// nothing.
 //
 // A tripwire is no wall. What an agent says of its own tools is a claim, and a command can be
 // written so that nobody reads it before it runs. What holds is the sandbox, the egress list and

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// heldBack is how much of a compressed text is kept until what it unpacks to
-	// was seen, in bytes: a decoder holds back 32 KiB of text, which takes no more
-	// unless whoever packed it wants to hide it, and that is refused.
+	// heldBack is how much of a compressed text is kept until what it unpacks to was seen, in
+	// bytes. A decoder holds back 32 KiB of text. That takes no more unless whoever packed it wants
+	// to hide it, and that is refused.
 	heldBack = 64 << 10
 	// HeldBody is how much of a body is: each text within another holds back its own.
 	HeldBody = MaxNested * heldBack
@@ -59,9 +59,9 @@ func packings() []packing {
 // maxMagic is the longest magic number in bytes.
 const maxMagic = 4
 
-// Search looks at one stream, and at what compressed texts in it unpack to:
-// gzip, the files of ZIP archives and git's packs anywhere, zlib and deflate where the stream
-// begins. Others it does not know. It is used by one goroutine at a time.
+// Search looks at one stream, and at what compressed texts in it unpack to. Those are gzip, the
+// files of ZIP archives and git's packs anywhere, and zlib and deflate where the stream begins.
+// Others it does not know. It is used by one goroutine at a time.
 type Search struct {
 	// Inspect gives what sees one text, and what is called when that has ended.
 	Inspect func() (look func([]byte) error, leave func())

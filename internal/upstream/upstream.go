@@ -1,4 +1,4 @@
-// Package upstream is where models are asked: the places of an installation, with where the key
+// Package upstream is where models are asked. It has the places of an installation, where the key
 // for each is from, what their models cost, and what is left of the day's budgets.
 package upstream
 

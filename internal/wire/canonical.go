@@ -9,11 +9,10 @@ import (
 // arguments from the wire, and what defaults and a host add to them.
 const MaxCanonical = 4 << 20
 
-// Canonical returns the one form of a JSON document that digests are taken of:
-// keys sorted by their UTF-8 bytes, no white space, strings in their shortest
-// escaped form, numbers exactly as written (1 and 1.0 differ, and no digit is
-// lost). It refuses what Check refuses, up to MaxCanonical bytes. Canonical
-// bytes are their own canonical form.
+// Canonical returns the one form of a JSON document that digests are taken of. Keys are sorted by
+// their UTF-8 bytes, there is no white space, and strings are in their shortest escaped form.
+// Numbers are exactly as written (1 and 1.0 differ, and no digit is lost). It refuses what Check
+// refuses, up to MaxCanonical bytes. Canonical bytes are their own canonical form.
 func Canonical(data []byte) ([]byte, error) {
 	if err := Check(data, Limits{Message: MaxCanonical, String: MaxCanonical}); err != nil {
 		return nil, err

@@ -21,9 +21,9 @@ const (
 	MaxListedBytes = 4 << 10
 )
 
-// Summary is a JSON object while it is written, for what is kept of things that may be
-// large or hostile: texts and lists are cut, and what is empty is left out. Whoever
-// writes the members in the order of their names has it canonical.
+// Summary is a JSON object while it is written, for what is kept of things that may be large or
+// hostile. Texts and lists are cut, and what is empty is left out. Whoever writes the members in
+// the order of their names has it canonical.
 type Summary []byte
 
 // NewSummary begins an object.

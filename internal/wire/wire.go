@@ -1,8 +1,8 @@
-// Package wire promises one strict reading of the JSON that crosses the door:
-// valid UTF-8, bounded in bytes, depth and string length, no key twice in an
-// object (in another case or escape neither), nothing after the value. What it
-// refuses is refused before anything is decoded, in time linear in the input
-// (D-02). It does not decide what a request may do, and it performs no effect.
+// Package wire promises one strict reading of the JSON that crosses the door. It is valid UTF-8,
+// and bounded in bytes, depth and string length. No key is twice in an object, in another case or
+// escape neither, and nothing comes after the value. What it refuses is refused before anything is
+// decoded, in time linear in the input (D-02). It does not decide what a request may do, and it
+// performs no effect.
 package wire
 
 import (

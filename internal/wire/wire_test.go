@@ -151,9 +151,9 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// FuzzCheck holds the scanner against encoding/json: nothing is accepted that
-// it would refuse, what it refuses beyond that has a reason of ours, and the
-// canonical form means the same and is its own canonical form.
+// FuzzCheck holds the scanner against encoding/json. Nothing is accepted that it would refuse, and
+// what the scanner refuses beyond that has a reason of ours. The canonical form means the same and
+// is its own canonical form.
 func FuzzCheck(f *testing.F) {
 	for _, seed := range []string{
 		`{"topic":"tool.invoke.x","correlation":"c","arguments":{"a":[1,2.5e3,"\u00e9\ud83d\ude00"]}}`,

@@ -59,7 +59,7 @@ func obstaclesOf(ctx context.Context, inst *installation.Installation, spec task
 
 // unwritable says what of a project keeps a result from landing. That is git's lock of the index
 // that stands, and the first of the folders which every landing writes to that cannot be written, as
-// on a file system that is read-only.
+// on a read-only file system.
 func unwritable(project string) (found []string, err error) {
 	place, err := repo.Find(project)
 	if err != nil {

@@ -45,9 +45,8 @@ var pathForms = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?:file:/{1,3})?(?:/(?:home|root|Users|tmp|var|etc|opt|srv|mnt|media|usr|proc|sys|private|data|run/user)\b(?:/[^\s"'` + "`" + `<>|:,;)\]}]*)?|\b[A-Za-z]:\\[^\s"'<>|,;]+|~/[^\s"'` + "`" + `<>|,;]+)`)
 })
 
-// cleaned is an agent's text with what it knows to be a secret or a path taken
-// out, and with nothing in it that a server acts on: mentions, links, comments
-// and characters that do not show.
+// cleaned is an agent's text with what it knows to be a secret or a path taken out. Nothing is in
+// it that a server acts on: mentions, links, comments and characters that do not show.
 func cleaned(text string, token nacre.Secret) string {
 	text = strings.ToValidUTF8(text, "?")
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text)

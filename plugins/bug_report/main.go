@@ -1,11 +1,10 @@
-// Command handler is the bug_report plugin (D-35): it files an issue on GitHub
-// or Gitea that has both sides of a failure, the agent's account and what the host
-// recorded of the calls.
+// Command handler is the bug_report plugin (D-35). It files an issue on GitHub or Gitea that has
+// both sides of a failure, the agent's account and what the host recorded of the calls.
 //
-// It promises that the account stands in the issue as text that does nothing,
-// that secrets and paths it knows the form of are taken out, that nothing of another
-// group is in it, and that a report whose answer got lost is not filed twice. It cannot
-// tell a secret that looks like a word; that is why a person is asked first.
+// It promises that the account stands in the issue as text that does nothing, and that secrets and
+// paths it knows the form of are taken out. Nothing of another group is in it, and a report whose
+// answer got lost is not filed twice. It cannot tell a secret that looks like a word; that is why a
+// person is asked first.
 package main
 
 import (

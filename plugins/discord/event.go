@@ -251,9 +251,9 @@ func (h *handler) parent(ctx context.Context, id string) (string, error) {
 
 func threadKey(message string) string { return "thread/" + message }
 
-// sessionOf names the conversation of a message for routes with session = "explicit": that of
-// its thread, which has the number of the message that it began with; alone with the bot, where
-// there are no threads, that of the message that it answers; or a new one.
+// sessionOf names the conversation of a message for routes with session = "explicit". In a thread
+// it is the thread's, which has the number of the message that it began with. Alone with the bot,
+// where there are no threads, it is that of the message that this one answers, or a new one.
 func (l *listener) sessionOf(m message, at chat.Place) string {
 	switch {
 	case at.Thread != "":

@@ -1,10 +1,10 @@
 // Command handler is the discord plugin: a channel to what a Discord bot is written, over the
 // gateway, so that nothing listens.
 //
-// It promises that a message is brought to the host until the host has taken it; what comes
-// twice has the same name, by which the host takes it once, and what was written while there
-// was no connection is asked for. A sender is the number that Discord gave the person, never a
-// name. Whoever has no route is told nothing.
+// It promises that a message is brought to the host until the host has taken it. What comes twice
+// has the same name, by which the host takes it once, and what was written while there was no
+// connection is asked for. A sender is the number that Discord gave the person, never a name.
+// Whoever has no route is told nothing.
 package main
 
 import (

@@ -1,10 +1,9 @@
 // Command handler is the files plugin: it lists, reads, searches and changes
 // the files of the session's project, which is bound at /project.
 //
-// It promises that no path, link or race leads out of the project, that a file
-// is replaced whole or not at all, and that nothing is written which makes a
-// program of the host run something later (M-13). It does not decide who may
-// call it.
+// It promises that no path, link or race leads out of the project, and that a file is replaced
+// whole or not at all. Nothing is written which makes a program of the host run something later
+// (M-13). It does not decide who may call it.
 package main
 
 import (

@@ -1,10 +1,10 @@
 // Command handler is the http_fetch plugin: it gets one page of a host that
 // the operator listed, and turns it into text.
 //
-// It promises bounded time, memory and answers on whatever a server sends, and
-// that nothing of the operator's goes out: no cookie, no credential, no header
-// but those that the call names. Which hosts may be reached is decided by the
-// proxy outside of its sandbox; without one it reaches nothing.
+// It promises bounded time, memory and answers on whatever a server sends, and that nothing of the
+// operator's goes out. No cookie, no credential and no header but those that the call names is
+// sent. Which hosts may be reached is decided by the proxy outside of its sandbox; without one it
+// reaches nothing.
 package main
 
 import (

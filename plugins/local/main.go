@@ -1,10 +1,9 @@
 // Command handler is the local plugin: a channel for the person at this
 // machine, whose end is `nacre chat`.
 //
-// It promises that only the one who owns the folder of its socket can speak on
-// it, and that what was said is there again after a reconnection, up to a
-// limit. A sender's name is what that person says it is: it routes messages
-// and proves nothing.
+// It promises that only the one who owns the folder of its socket can speak on it. What was said is
+// there again after a reconnection, up to a limit. A sender's name is what that person says it is:
+// it routes messages and proves nothing.
 package main
 
 import (

@@ -1,11 +1,10 @@
-// Command handler is the reminders plugin: reminders are the VTODOs of
-// iCalendar files, one file for each list of each group, in the plugin's data
-// directory; or those of a CalDAV server that the operator names. The words
-// "Apple Reminders" in the manifest are the seed's.
+// Command handler is the reminders plugin. Reminders are the VTODOs of iCalendar files, one file
+// for each list of each group, in the plugin's data directory. They may also be those of a CalDAV
+// server that the operator names. The words "Apple Reminders" in the manifest are the seed's.
 //
-// It promises that what other programs wrote stays as it is but for what was asked,
-// that nothing is written over a change of somebody else, and that one group
-// never sees another's. It does not notify anybody when a reminder is due.
+// It promises that what other programs wrote stays as it is but for what was asked, and that
+// nothing is written over a change of somebody else. One group never sees another's. It does not
+// notify anybody when a reminder is due.
 package main
 
 import (

@@ -18,9 +18,8 @@ const (
 // zoned says when a wall clock of the zone shows local; local itself is in
 // UTC. ok is false where nothing tells what the zone is.
 //
-// A zone that the world knows by that name is taken from the IANA database,
-// also with what programs put before it; any other is read from the calendar's
-// own VTIMEZONE.
+// A zone that the world knows by that name is taken from the IANA database, also with what programs
+// put before it. Any other is read from the calendar's own VTIMEZONE.
 func zoned(local time.Time, tzid string, calendar *component) (t time.Time, ok bool) {
 	for name := strings.TrimPrefix(tzid, "/"); name != ""; {
 		if zone, err := time.LoadLocation(name); err == nil && name != "Local" {

@@ -1,10 +1,10 @@
 // Command handler is the slack plugin: a channel to a Slack app's conversations, over Socket
 // Mode, so that nothing listens.
 //
-// It promises that a message is brought to the host until the host has taken it, and only
-// then acknowledged to Slack; what comes twice has the same name, by which the host takes it
-// once. A sender is the ids that Slack gave the team and the person, never a name. Whoever
-// has no route is told nothing.
+// It promises that a message is brought to the host until the host has taken it, and only then
+// acknowledged to Slack. What comes twice has the same name, by which the host takes it once. A
+// sender is the ids that Slack gave the team and the person, never a name. Whoever has no route is
+// told nothing.
 package main
 
 import (

@@ -18,8 +18,8 @@ const (
 	hearsAll = "all"
 )
 
-// heard is what is known of a conversation or of a thread: the newest message that was taken,
-// who wrote it, and whether everything there is heard or only what names the bot.
+// heard is what is known of a conversation or of a thread. That is the newest message that was
+// taken, who wrote it, and whether everything there is heard or only what names the bot.
 type heard struct {
 	chat, thread  string
 	stamp, sender string

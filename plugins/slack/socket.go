@@ -201,9 +201,9 @@ func (l *listener) read(ctx context.Context, from *link) error {
 	}
 }
 
-// sort puts an envelope where it is worked on. What is nobody's work is acknowledged at once,
-// and so is a press: Slack shows a person a failure after three seconds, and they press again
-// where nothing came of it.
+// sort puts an envelope where it is worked on. What is nobody's work is acknowledged at once, and
+// so is a press. Slack shows a person a failure after three seconds, and they press again where
+// nothing came of it.
 func (l *listener) sort(ctx context.Context, from *link, e envelope) error {
 	if e.ID == "" {
 		return nil

@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// plain is what a person wrote, from the form in which Slack brings it: an address or somebody
-// who is called stands in angle brackets, and an angle bracket is an entity.
+// plain is what a person wrote, from the form in which Slack brings it. There, an address or
+// somebody who is called stands in angle brackets, and an angle bracket is an entity.
 func plain(text string) string {
 	var b strings.Builder
 	for text != "" {

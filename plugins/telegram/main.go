@@ -1,10 +1,10 @@
 // Command handler is the telegram plugin: a channel to a bot's chats, over the Bot API with
 // long polling.
 //
-// It promises that a message is brought to the host until the host has taken it, and only
-// then confirmed to Telegram, so that none is lost; what comes twice has the same name, by
-// which the host takes it once. A sender is the number that Telegram gave the person, never
-// a name. Whoever has no route is told nothing.
+// It promises that a message is brought to the host until the host has taken it, and only then
+// confirmed to Telegram, so that none is lost. What comes twice has the same name, by which the
+// host takes it once. A sender is the number that Telegram gave the person, never a name. Whoever
+// has no route is told nothing.
 package main
 
 import (

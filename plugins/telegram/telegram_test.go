@@ -573,7 +573,7 @@ func TestPairing(t *testing.T) {
 }
 
 // M-48: a file that came with a message is read in parts by whoever answers in that chat, and by
-// nobody else; it is fetched once, and what Telegram says of its place leads nowhere else.
+// nobody else. It is fetched once, and what Telegram says of its place leads nowhere else.
 func TestFilesComeIn(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

@@ -38,8 +38,8 @@ type press struct {
 	} `json:"message"`
 }
 
-// UnmarshalJSON reads the number of an update, and of the rest what can be read: an update
-// of a form that is not known must not keep those after it from coming.
+// UnmarshalJSON reads the number of an update, and of the rest what can be read. An update of a
+// form that is not known must not keep those after it from coming.
 func (u *update) UnmarshalJSON(data []byte) error {
 	var outer struct {
 		ID      int64           `json:"update_id"`

@@ -1,10 +1,10 @@
 // Command handler is the webhook plugin: a channel that takes signed HTTP
 // requests, and a tool that sends some.
 //
-// It promises that a message is published only if its sender holds the hook's
-// secret, once, and within five minutes of being signed where the signature
-// says when that was; and that whoever does not hold it learns nothing. TLS and
-// the address are the operator's: the host hands connections to a socket.
+// It promises that a message is published once, and only if its sender holds the hook's secret.
+// Where the signature says when it was made, that was within five minutes. Whoever does not hold
+// the secret learns nothing. TLS and the address are the operator's: the host hands connections to
+// a socket.
 package main
 
 import (

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// U-30: the apk is what apk-tools reads: a stream of control files, whose .PKGINFO names the digest of the
+// U-30: the apk is what apk-tools reads. It is a stream of control files, whose .PKGINFO names the digest of the
 // stream of data behind it, and a digest of each file in its header. Of what apk-tools would refuse nothing is there.
 func TestTheApkIsOne(t *testing.T) {
 	found := 0

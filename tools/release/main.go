@@ -1,8 +1,7 @@
-// Command release makes what people install: for each target a tarball and packages
-// for Debian, RPM, Alpine and Arch, each with the programs, the built-in plugins,
-// completions and man pages; the same of what starts pods of Kubernetes; an image with
-// both; bills of materials; a Homebrew formula; the installer; and the checksums of all
-// of them. The same commit makes the same bytes.
+// Command release makes what people install. For each target that is a tarball and packages for Debian, RPM, Alpine and
+// Arch, each with the programs, the built-in plugins, completions and man pages. There is the same of what starts pods of
+// Kubernetes, and an image with both. There are bills of materials, a Homebrew formula, the installer, and the checksums
+// of all of them. The same commit makes the same bytes.
 //
 // It is started in the project's folder: go run -C tools/release . --root DIR.
 package main

@@ -1,6 +1,6 @@
-// Command slowest reads what `go test -json` wrote, FILE…, and prints the ten
-// packages and the ten tests that took longest, and the tests that were skipped,
-// so that nobody has to guess where the time of CI goes or what it left out.
+// Command slowest reads what `go test -json` wrote, FILE…, and prints the ten packages and the ten
+// tests that took longest, and the tests that were skipped. So nobody has to guess where the time
+// of CI goes or what it left out.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command gateway is an MCP server over stdio in front of a kernel: the client sees the
-// tools that its group may use, and every call is checked, recorded and redacted first.
+// Command gateway is an MCP server over stdio in front of a kernel. The client sees the tools that
+// its group may use, and every call is checked, recorded and redacted first.
 //
 //	gateway -dir DIR
 package main

@@ -1,8 +1,7 @@
-// Package mcpserver promises the agent's side of the door in MCP: a server on
-// standard input and output whose tools are those that list_tools names, and
-// whose calls go through the same socket and the same pipeline as those of ipc
-// (D-08). It adds no tool, no authority and no check, and keeps nothing between
-// two messages: what a tool is and who may call it is the host's to say.
+// Package mcpserver promises the agent's side of the door in MCP (D-08). It is a server on standard
+// input and output whose tools are those that list_tools names. Its calls go through the same
+// socket and the same pipeline as those of ipc. It adds no tool, no authority and no check, and
+// keeps nothing between two messages: what a tool is and who may call it is the host's to say.
 package mcpserver
 
 import (

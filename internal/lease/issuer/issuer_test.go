@@ -351,8 +351,8 @@ func TestEveryIssuerMintsAndRevokes(t *testing.T) {
 	})
 }
 
-// M-32, M-34: a provider that gives more, for longer, or something else is refused, and nothing
-// of what it gave is left good; no error repeats what it said or was asked with.
+// M-32, M-34: a provider that gives more, for longer, or something else is refused, and nothing of what it gave
+// is left good. No error repeats what it said or was asked with.
 func TestEveryIssuerRefusesAHostileProvider(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fake, by lease.Issuer) {

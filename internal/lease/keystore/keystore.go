@@ -1,10 +1,9 @@
 // Package keystore keeps values in the key store of the person's desktop, by the Secret
 // Service of D-Bus, which GNOME Keyring, KWallet and KeePassXC answer to (M-37).
 //
-// It never asks for a password and waits for none: a store that is locked, is not there,
-// asks something or answers slowly is an error that says what to do. An entry is used only
-// where it is the one whose attributes are exactly those that were asked for. No error
-// holds a value.
+// It never asks for a password and waits for none. A store that is locked, is not there, asks
+// something or answers slowly is an error that says what to do. An entry is used only where it is
+// the one whose attributes are exactly those that were asked for. No error holds a value.
 package keystore
 
 import (

@@ -59,8 +59,8 @@ func (s *deviceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// M-36: whoever has a code asks no more often than the server wants, less often after it was told to
-// slow down or heard nothing, and stops at a no and when the code is over.
+// M-36: whoever has a code asks no more often than the server wants. They ask less often after they
+// were told to slow down or heard nothing, and stop at a no and when the code is over.
 func TestACodeIsAskedForAsTheServerWants(t *testing.T) {
 	t.Parallel()
 	const s = time.Second

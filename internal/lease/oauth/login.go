@@ -1,9 +1,9 @@
-// Package oauth keeps a person's sign-in at the authorization server of an MCP server, and
-// gives the short-lived token of it (M-36). The person signs in once, in a browser, with
-// PKCE and for that one server (RFC 8707). The token is refreshed once for all sessions and
-// processes, under a lock on its file; what the server gave is kept before anybody uses it,
-// since a refresh token is replaced by each use. Where the server refuses to refresh, that is
-// remembered: nobody asks again until the person has signed in anew.
+// Package oauth keeps a person's sign-in at the authorization server of an MCP server, and gives
+// the short-lived token of it (M-36). The person signs in once, in a browser, with PKCE and for
+// that one server (RFC 8707). The token is refreshed once for all sessions and processes, under a
+// lock on its file. What the server gave is kept before anybody uses it, since a refresh token is
+// replaced by each use. Where the server refuses to refresh, that is remembered: nobody asks again
+// until the person has signed in anew.
 //
 // No error holds a token or what a server wrote.
 package oauth

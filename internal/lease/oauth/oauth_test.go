@@ -70,8 +70,8 @@ func kept(t *testing.T, left time.Duration) (oauth.Store, *server) {
 	return store, s
 }
 
-// M-36: a token is used while it is good, and refreshed once however many ask for it; what
-// the server gave in place of the refresh token is what is used next.
+// M-36: a token is used while it is good, and refreshed once however many ask for it. What the
+// server gave in place of the refresh token is what is used next.
 func TestATokenIsRefreshedOnce(t *testing.T) {
 	t.Parallel()
 	store, s := kept(t, 30*time.Minute)

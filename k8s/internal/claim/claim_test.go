@@ -154,7 +154,7 @@ func TestAClaimThatNeverBecomesReadySaysSo(t *testing.T) {
 }
 
 // a question to the API server whose answer is lost with its connection is asked again while the claim is
-// waited for; one that never answers is named at the end.
+// waited for. One that never answers is named at the end.
 func TestAClaimIsWaitedForThoughAnAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	s, c := cluster(t, "ours")

@@ -1,7 +1,7 @@
-// Package pod promises what PID 1 of a pod does before there is an agent, and after it
-// it takes its key, waits until a claim says whom to dial, proves itself, is
-// given its work and its files, and gives back what the agent left. The agent itself is
-// started, and held, by what starts it in every other sandbox: [inside.Container].
+// Package pod promises what PID 1 of a pod does before there is an agent, and after it. It
+// takes its key, waits until a claim says whom to dial, and proves itself. It is given its work and
+// its files, and gives back what the agent left. The agent itself is started, and held, by what
+// starts it in every other sandbox: [inside.Container].
 package pod
 
 import (

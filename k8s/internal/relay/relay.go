@@ -1,6 +1,6 @@
-// Package relay promises the host's part of a sandbox in a pod: it claims the pod,
-// takes the files there and back, and leads the connections of what runs inside to the
-// session's own sockets. What comes from the pod is never believed further than that.
+// Package relay promises the host's part of a sandbox in a pod. It claims the pod, takes the
+// files there and back, and leads the connections of what runs inside to the session's own sockets.
+// What comes from the pod is never believed further than that.
 package relay
 
 import (

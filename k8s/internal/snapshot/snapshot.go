@@ -1,6 +1,6 @@
-// Package snapshot promises that files get into a pod as they were, and that what comes
-// back is taken as data: files, folders and links below the folder that they were taken
-// from, bounded in number and size, received whole before any of it is put in place.
+// Package snapshot promises that files get into a pod as they were, and that what comes back is
+// taken as data. That is files, folders and links below the folder that they were taken from,
+// bounded in number and size. All of it is received before any of it is put in place.
 package snapshot
 
 import (

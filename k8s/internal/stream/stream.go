@@ -1,6 +1,6 @@
-// Package stream promises the one connection between a sandbox's pod and the host that it
-// works for: the pod dials it, each end proves who it is before a byte of either is
-// believed, and it carries many streams.
+// Package stream promises the one connection between a sandbox's pod and the host that it works for
+// . The pod dials it, each end proves who it is before a byte of either is believed, and it
+// carries many streams.
 //
 // Both know the pod's key, which is made of the pool's secret and the pod's UID. From it
 // each end makes the two keys that sign, its own and the other one's, and takes no other:
