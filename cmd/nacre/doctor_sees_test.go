@@ -39,6 +39,8 @@ func TestDoctorSeesWhatSessionsSee(t *testing.T) {
 			}
 			if c.says == "" {
 				// M-60: the egress proxy itself is tried, with these rules.
+				// M-60: what is asked for and is not there is said, too.
+				i.nacre("doctor", "--no-turns", "--live", "--probe").want(t, 0, "✓ verify no plugin that is in use verifies itself", "✓ probe  config.toml has no credential that is minted")
 				i.nacre("doctor").want(t, 0, "✓ egress the proxy let through what is listed, and refused what lies beside it and what it could not record · 2 listed")
 				return
 			}
