@@ -1,8 +1,7 @@
-// Package approval keeps the questions of one session that wait for a person.
-// It promises that a question is answered at most once, that the answer is in
-// the audit chain before anybody acts on it, and that everything but a
-// person's yes in time is a no: expiry, a broken chain, an ended call, the end
-// of the session, and a restart, which knows no earlier question (D-13, M-42).
+// Package approval keeps the questions of one session that wait for a person. It promises that a
+// question is answered at most once, and that the answer is in the audit chain before anybody acts
+// on it. Everything but a person's yes in time is a no (D-13, M-42). That is expiry, a broken
+// chain, an ended call, the end of the session, and a restart, which knows no earlier question.
 //
 // Whoever answers is a person of the directory that the desk is given, within that
 // person's rights and what may be decided at the face (M-46, M-47). All faces press the one
@@ -34,8 +33,8 @@ const (
 	DefaultTTL = 5 * time.Minute
 	// MaxPending is how many questions of a session may wait at once.
 	MaxPending = 64
-	// MaxBytes is how much all of them may be together, in bytes of JSON, so that a list of
-	// them can be read whole: no question keeps another one from being seen.
+	// MaxBytes is how much all of them may be together, in bytes of JSON, so that a list of them
+	// can be read whole. No question keeps another one from being seen.
 	MaxBytes = 16 << 20
 	// maxFinished is how many answered questions are remembered, to tell a late
 	// answer what became of its question; their ids are not given again.

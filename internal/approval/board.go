@@ -145,7 +145,7 @@ func (b Board) Press(ctx context.Context, p nacre.Press, who person.Person) (nac
 	return told.result(err)
 }
 
-// bring writes a press down for a desk, while its question is on the board: the desk takes a
+// bring writes a press down for a desk, while its question is on the board. The desk takes a
 // question from there before it looks for presses the last time, so none comes after that.
 func (b Board) bring(ctx context.Context, w waiting, p nacre.Press, who person.Person) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, oneLook)

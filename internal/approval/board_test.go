@@ -75,8 +75,8 @@ func at(identity string, q nacre.Question, v nacre.Verdict) nacre.Press {
 	return p
 }
 
-// a question that waits at one machine is seen and answered at another one, once, with
-// a record in its own session's chain; the desk holds the press against its own list of persons.
+// a question that waits at one machine is seen and answered at another one, once, with a
+// record in its own session's chain. The desk holds the press against its own list of persons.
 func TestAQuestionIsAnsweredAtAnotherMachine(t *testing.T) {
 	t.Parallel()
 	b := newBoards(t)

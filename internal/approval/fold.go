@@ -2,9 +2,9 @@ package approval
 
 import "golang.org/x/text/width"
 
-// Fold breaks a line into rows that a terminal shows as they are, after a blank where one is
-// near. All but the first begin with a mark: where the terminal breaks a line itself, the rest
-// of it looks like a line of its own, and whoever chose the text chooses what that says.
+// Fold breaks a line into rows that a terminal shows as they are, after a blank where one is near.
+// All but the first begin with a mark. Where the terminal breaks a line itself, the rest of it
+// looks like a line of its own, and whoever chose the text chooses what that says.
 func Fold(line string, columns int, mark string) []string {
 	var rows []string
 	begin, margin := 0, columnsIn(mark)

@@ -36,11 +36,11 @@ type decision struct {
 	approved int
 }
 
-// Press is the one way to answer a question: it finds the person, holds the press against
-// that person's rights, the face and what was shown, claims the question, records the
-// decision, and only then lets the call go on. All else is refused, with a record and an
-// error for the presser alone: a stranger's is [person.ErrStranger], whatever the question
-// is. Where a decision cannot be recorded, the call is denied and the error returned.
+// Press is the one way to answer a question. It finds the person, and holds the press against that
+// person's rights, the face and what was shown. It claims the question, records the decision, and only
+// then lets the call go on. All else is refused, with a record and an error for the presser alone: a
+// stranger's is [person.ErrStranger], whatever the question is. Where a decision cannot be recorded,
+// the call is denied and the error returned.
 func (d *Desk) Press(p nacre.Press) (nacre.Pressed, error) {
 	p.ID = strings.ToLower(strings.TrimSpace(p.ID))
 	outcome, err := d.press(p)
@@ -73,8 +73,8 @@ func (d *Desk) press(p nacre.Press) (nacre.Pressed, error) {
 	return d.settle(waiting, made)
 }
 
-// forTheFace is a ruling as far as its face may give it: whoever grants a credential or a folder in
-// a chat, and says not for how long, grants it for as long as anything from a chat stands (M-30, M-47).
+// forTheFace is a ruling as far as its face may give it. Whoever grants a credential or a folder in a
+// chat, and says not for how long, grants it for as long as anything from a chat stands (M-30, M-47).
 func forTheFace(q nacre.Question, who person.Person, r nacre.Ruling) nacre.Ruling {
 	if (q.Capability == question.Lease || q.Capability == question.Mount) && r.Verdict == nacre.Allow && r.For == 0 && !who.Identity.Face().Host() {
 		r.For, r.Scope = person.MaxRemote, nacre.ScopeExact

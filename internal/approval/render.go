@@ -46,8 +46,8 @@ func RenderWhole(q nacre.Question) string {
 // goesOn begins each row of a line that has more than one.
 const goesOn = "    ↳ "
 
-// Folded is a question as a terminal of so many columns shows it: a row that goes on with
-// the one before says so, so that no part of a long value passes for a line of nacre's (U-12).
+// Folded is a question as a terminal of so many columns shows it. A row that goes on with the one
+// before says so, so that no part of a long value passes for a line of nacre's (U-12).
 func Folded(text string, columns int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

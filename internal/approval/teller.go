@@ -12,9 +12,9 @@ import (
 // answered with nacre approvals all the same.
 const maxUntold = 1024
 
-// Teller tells a face what happens, one thing after the other, by a goroutine of its own: a
-// terminal that nobody reads holds up what it is told, and nothing else (U-10). Its zero value
-// is ready, and its methods may be called concurrently.
+// Teller tells a face what happens, one thing after the other, by a goroutine of its own. A
+// terminal that nobody reads holds up what it is told, and nothing else (U-10). Its zero value is
+// ready, and its methods may be called concurrently.
 type Teller struct {
 	mu     sync.Mutex
 	untold []func()

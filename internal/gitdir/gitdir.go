@@ -1,11 +1,11 @@
-// Package gitdir gives a sealed command a git directory of its own over the user's live
-// files (U-04), and takes the commits that it made there. The host's git directory is
-// never writable inside: its objects are borrowed, read-only, and what else git needs
-// (HEAD, refs, index, configuration) is made anew by the host for each session.
+// Package gitdir gives a sealed command a git directory of its own over the user's live files
+// (U-04), and takes the commits that it made there. The host's git directory is never writable
+// inside, and its objects are borrowed, read-only. What else git needs (HEAD, refs, index,
+// configuration) is made anew by the host for each session.
 //
-// Of the agent's git directory the host reads nothing but the names of its objects: a
-// sealed process packs what is new, and the pack goes through package repo, as does
-// whatever moves in the user's repository.
+// Of the agent's git directory the host reads nothing but the names of its objects. A sealed
+// process packs what is new, and the pack goes through package repo, as does whatever moves in the
+// user's repository.
 package gitdir
 
 import (

@@ -21,9 +21,9 @@ const maxSettings = 1 << 20
 // seen is a git directory that is shown inside: where it lies here, and where it is there.
 type seen struct{ source, target string }
 
-// Masks lay what [configText] shows over the configuration of each git directory of the project that is the host's
-// own inside: that of a project whose git can only be read, and those of submodules. One that says no more than that is
-// shown as it is. They come after the project, and folder is where they are written. d may be nil.
+// Masks lay what [configText] shows over the configuration of each git directory of the project that is the host's own
+// inside. That is the one of a project whose git can only be read, and those of submodules. One that says no more than
+// that is shown as it is. They come after the project, and folder is where they are written. d may be nil.
 func (d *Dir) Masks(ctx context.Context, project, folder string) ([]nacre.Mount, error) {
 	if project == "" {
 		return nil, nil

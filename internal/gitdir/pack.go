@@ -34,10 +34,10 @@ func DefaultLimits() Limits {
 	return Limits{Pack: 2 << 30, Time: 5 * time.Minute, Refs: 64, Name: 200}
 }
 
-// packScript runs in the sealed process. It may use the agent's refs and configuration,
-// which the host does not; what it prints is only claimed. First come the tips, a line
-// each, and the first new tags with what they lead to, then an empty line, then one pack of what the
-// tips have beyond the host's.
+// packScript runs in the sealed process. It may use the agent's refs and configuration, which the
+// host does not; what it prints is only claimed. First come the tips, a line each, and the first new
+// tags with what they lead to. After an empty line comes one pack of what the tips have beyond the
+// host's.
 const packScript = `set -e
 export GIT_DIR=/var/lib/nacre/git
 cd /tmp

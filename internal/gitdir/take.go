@@ -150,7 +150,7 @@ type hostError struct{ error }
 
 func (e hostError) Unwrap() error { return e.error }
 
-// waits says why the host's repository could not take what failed to be taken: it cannot be
+// waits says why the host's repository could not take what failed to be taken. It cannot be
 // written, its disk is full, it is gone, or another program has locked it. It is nil where the
 // commits themselves are what is wrong.
 func (d *Dir) waits(failed error) error {

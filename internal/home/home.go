@@ -1,11 +1,10 @@
 // Package home keeps what agents may leave for their next session: conversations,
 // what was typed, caches. It lies in a folder of the group, apart for each project.
 //
-// Only the kinds of data that a session lists are kept. All else of the home inside
-// is made anew for each session by the host and thrown away with it, so that nothing
-// which a program obeys (settings, hooks, servers, shell start files) can be left
-// there for a later session (U-03). What is kept was written by agents: it is read
-// here as data, through no link, and is bounded.
+// Only the kinds of data that a session lists are kept. All else of the home inside is made anew
+// for each session by the host and thrown away with it (U-03). So nothing which a program obeys
+// (settings, hooks, servers, shell start files) can be left there for a later session. What is kept
+// was written by agents: it is read here as data, through no link, and is bounded.
 package home
 
 import (
@@ -122,10 +121,9 @@ func (h *Home) Holds(kinds []Kind) (bool, error) {
 	return false, nil
 }
 
-// Check refuses a home that holds more than its quota, in bytes. A file counts with its
-// length, or with the room that it takes where that is more: one with holes is no
-// smaller than it says, and one with several names counts with each. Caches have a quota
-// of their own.
+// Check refuses a home that holds more than its quota, in bytes. A file counts with its length, or
+// with the room that it takes where that is more. One with holes is no smaller than it says, and
+// one with several names counts with each. Caches have a quota of their own.
 func (h *Home) Check(ctx context.Context, quota int64) error {
 	bytes, _, err := size(ctx, filepath.Join(h.dir, dataDir))
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/disk"
 )
 
-// The files of the store's key, in the folder of keys: the key itself on the machine that holds
-// it, and on each machine the one that it was admitted by. One line of hex digits each.
+// The files of the store's key, in the folder of keys. The key itself is on the machine that holds it, and on each
+// machine is the one that it was admitted by. One line of hex digits each.
 const (
 	heldFile    = "store.key"
 	trustedFile = "store.pub"

@@ -36,7 +36,7 @@ func (k *keeper) keep(b audit.Batch) (next uint64, err error) {
 	return next, err
 }
 
-// patiently does something that may be done twice, and again for as long as the store is away, but not longer than most: an
+// patiently does something that may be done twice, and again for as long as the store is away, but not longer than most. An
 // answer may be lost with its connection.
 func patiently(ctx context.Context, most time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)

@@ -75,9 +75,9 @@ func (l Lease) Name() string { return l.Machine + "/" + string(l.Session) }
 
 // Leases are those of the sessions of all machines. A nil one has none.
 //
-// What a credential is revoked with may be the credential itself. It is sealed to the machines that the
-// installation's key certified, each of which signed how, and signed by its own machine: whoever can write to
-// the database, and is none of them, can neither read one nor have another one revoked.
+// What a credential is revoked with may be the credential itself. It is sealed to the machines that the installation's key certified, each
+// of which signed how, and signed by its own machine. Whoever can write to the database, and is none of them, can neither read one nor have
+// another one revoked.
 type Leases struct {
 	*Machine
 
@@ -386,9 +386,9 @@ func read(rows pgx.Rows, err error) ([]Lease, error) {
 	return list, told(err)
 }
 
-// TakeBack gives the leases of these credentials that lost sessions of other machines left, each to one machine at
-// a time and not before they have rested, with what they are revoked with, or why this machine cannot tell. Those that revoke took back, and those
-// that have ended by themselves, by the database's clock, are gone then.
+// TakeBack gives the leases of these credentials that lost sessions of other machines left, each to one machine at a time and not before
+// they have rested. With each comes what it is revoked with, or why this machine cannot tell. Those that revoke took back, and those that
+// have ended by themselves, by the database's clock, are gone then.
 func (l *Leases) TakeBack(ctx context.Context, credentials []string, rested time.Duration, revoke func(one Lease, with nacre.Secret, err error) (done bool)) error {
 	if l == nil || len(credentials) == 0 {
 		return nil

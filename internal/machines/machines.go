@@ -1,12 +1,12 @@
 // Package machines keeps the audit chains of all machines of an installation in its database, too
 //
 //
-// It promises that a record which was told to be durable is in the store, under its machine's name
-// and with a head that the machine signed; that a machine which the installation's key did not
-// certify records nothing there; that a machine whose lease as a node is over records nothing
-// any more; and that whoever can write to the database, and has neither key, cannot change what was
-// recorded without its being found, nor remove what was verified at the machine that looks. It does not
-// defend rows that nobody has verified yet against being removed, the latest first: keep a receipt elsewhere for that.
+// It promises that a record which was told to be durable is in the store, under its machine's name and with a head
+// that the machine signed. A machine which the installation's key did not certify records nothing there, and one whose
+// lease as a node is over records nothing any more. Whoever can write to the database, and has neither key, cannot
+// change what was recorded without its being found. They cannot remove what was verified at the machine that looks,
+// either. It does not defend rows that nobody has verified yet against being removed, the latest first: keep a receipt
+// elsewhere for that.
 package machines
 
 import (

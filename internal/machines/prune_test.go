@@ -17,7 +17,7 @@ import (
 )
 
 // K-20, X-06: where the beginning of a chain is pruned, no record of it stays in the store, not in a row that holds what
-// stays, too; and where a copy of the store was put back that lacks the chain, what stays is brought from this machine's disk,
+// stays, too. Where a copy of the store was put back that lacks the chain, what stays is brought from this machine's disk,
 // with the chains after it.
 func TestThePrunedBeginningOfAChainLeavesTheStore(t *testing.T) {
 	t.Parallel()

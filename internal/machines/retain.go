@@ -50,7 +50,7 @@ func cutsOf(root string, upto uint64) (cuts, error) {
 }
 
 // Prune takes out of the store what this machine's index says was pruned of its chains (K-20), as far as the store
-// has that index: by it, every machine's audit verify accepts exactly that absence. It may be repeated.
+// has that index. By it, every machine's audit verify accepts exactly that absence. It may be repeated.
 func (m *Machine) Prune(ctx context.Context) error {
 	if m == nil {
 		return nil
@@ -144,9 +144,9 @@ var (
 	errHolder = errors.New("it holds the installation's key, without which no machine is admitted")
 )
 
-// Retire takes the chains of a machine that is gone for good out of the store, after they were verified, and says so
-// in a statement of the installation's key: every machine accepts exactly that absence. The machine is
-// admitted no more. It is for the machine that holds the key, and tells how many records went.
+// Retire takes the chains of a machine that is gone for good out of the store, after they were verified. It says so
+// in a statement of the installation's key, and every machine accepts exactly that absence. The machine is admitted
+// no more. It is for the machine that holds the key, and tells how many records went.
 func (m *Machine) Retire(ctx context.Context, name, by string, now time.Time) (records uint64, err error) {
 	pool, a, me, err := m.standing(ctx)
 	if err != nil {

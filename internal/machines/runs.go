@@ -33,8 +33,8 @@ CREATE TABLE nacre_run (
 );
 CREATE INDEX nacre_run_taken ON nacre_run (taken) WHERE taken <> ''`
 
-// Run is one that is not over, as the store has it: what it was asked to do, how far it had come, and the
-// snapshot of its agent's files, as its own machine wrote them.
+// Run is one that is not over, as the store has it and its own machine wrote it. It has what it was asked to do, how
+// far it had come, and the snapshot of its agent's files.
 type Run struct {
 	Machine string
 	Session nacre.SessionID

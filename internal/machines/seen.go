@@ -13,7 +13,7 @@ import (
 
 const (
 	// seenFile keeps, in the folder of keys, how far the chains of each machine reached in the store when
-	// they were last verified here, and maxSeen its largest size in bytes.
+	// they were last verified here. maxSeen is its largest size in bytes.
 	seenFile, maxSeen = "store.seen", 4 << 20
 )
 

@@ -79,9 +79,9 @@ func SessionsOf(r *registry.Registry, keys audit.Keys) *Sessions {
 	return &Sessions{store: r.Store(), name: func() (string, error) { return registry.MachineName(r.Paths(), keys.Public()) }}
 }
 
-// Attend writes into the store that a session works here, for as long as this process is alive: over is
-// closed when other machines take it for lost; nil where that ends the process. end says what it came to. It is for
-// a machine that is admitted.
+// Attend writes into the store that a session works here, for as long as this process is alive. over is closed when other
+// machines take it for lost, and is nil where that ends the process. end says what it came to. It is for a machine that is
+// admitted.
 func (s *Sessions) Attend(ctx context.Context, status nacre.SessionStatus) (over <-chan struct{}, end func(context.Context, nacre.SessionStatus) error, err error) {
 	if s == nil {
 		return nil, func(context.Context, nacre.SessionStatus) error { return nil }, nil
@@ -210,8 +210,8 @@ func (s *Sessions) remove(ctx context.Context, which string, arg any) error {
 	if err != nil {
 		return err
 	}
-	// Of a run of one that nobody took, what others would need goes, too; that somebody did take one stays
-	// known, so that its own machine does not go on with it.
+	// Of a run of one that nobody took, what others would need goes, too. That somebody did take one stays known, so that
+	// its own machine does not go on with it.
 	_, err = pool.Exec(ctx, `WITH gone AS (DELETE FROM nacre_session s WHERE s.state <> 'running' AND `+which+` RETURNING s.machine, s.session)
 		DELETE FROM nacre_run r USING gone g WHERE r.machine = g.machine AND r.session = g.session AND r.taken = ''`, name, arg)
 	return told(err)
@@ -278,8 +278,8 @@ func find(ctx context.Context, pool *pgxpool.Pool, where string, args ...any) ([
 // lost is what a session is that works, and whose holder was declared over.
 const lost = `(s.state = 'running' AND NOT EXISTS (SELECT FROM nacre_node n WHERE n.incarnation = s.holder AND n.until > '-infinity'))`
 
-// Lose gives the sessions of other machines whose process was declared over, each to one machine at a time
-// until that has said so; what it says may be said again where it was killed in the middle.
+// Lose gives the sessions of other machines whose process was declared over, each to one machine at a time until that has
+// said so. What it says may be said again where it was killed in the middle.
 func (s *Sessions) Lose(ctx context.Context, say func(Session) error) error {
 	if s == nil {
 		return nil

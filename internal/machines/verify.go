@@ -108,9 +108,9 @@ func (m *Machine) Verify(ctx context.Context) ([]audit.Report, error) {
 	return reports, reached.keep(m.seenFile())
 }
 
-// Read gives each record of a machine's session as the store has it, in the order of its openings, after the
-// machine's key, its index and all of these chains were verified: where they do not hold it gives none.
-// machine is its name, or the id at the end of it, of which twelve letters are enough.
+// Read gives each record of a machine's session as the store has it, in the order of its openings. The
+// machine's key, its index and all of these chains are verified before, and where they do not hold it gives
+// none. machine is its name, or the id at the end of it, of which twelve letters are enough.
 func (m *Machine) Read(ctx context.Context, machine string, id nacre.SessionID, take func(audit.Entry) error) error {
 	pool, a, _, err := m.standing(ctx)
 	if err != nil {

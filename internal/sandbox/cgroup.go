@@ -219,9 +219,9 @@ func abandoned(name string) bool {
 	return err == nil && errors.Is(unix.Kill(maker, 0), unix.ESRCH)
 }
 
-// joins opens where a process without threads joins the groups by itself, which it
-// does at once: whoever moves another waits until all of the machine's forks have gone
-// by, for some milliseconds. Version 2 has no such place, and gives none.
+// joins opens where a process without threads joins the groups by itself, which it does at once.
+// Whoever moves another waits until all of the machine's forks have gone by, for some milliseconds.
+// Version 2 has no such place, and gives none.
 func (g *cgroup) joins() (files []*os.File, err error) {
 	if g.version != 1 {
 		return nil, nil

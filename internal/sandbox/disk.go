@@ -15,9 +15,9 @@ import (
 const (
 	// freeEvery is how often the file system is asked what is free.
 	freeEvery = 100 * time.Millisecond
-	// lookEvery is the shortest time between two looks at a tree, and lookShare
-	// how many times longer than a look the time between two is, so that looking
-	// costs at most a hundredth of a core.
+	// lookEvery is the shortest time between two looks at a tree. lookShare is how many times
+	// longer than a look the time between two is, so that looking costs at most a hundredth of a
+	// core.
 	lookEvery = 500 * time.Millisecond
 	// lookRest is the longest rest after a look that was short.
 	lookRest  = 5 * time.Second
@@ -115,9 +115,9 @@ func (d *DiskWatch) Run(ctx context.Context) string {
 	}
 }
 
-// beginning is what was there before the sandbox, of what is there at the first
-// look: all but what was made since, and but what was changed since, of which no
-// more can be new than the file systems lost; the rest was there and was written over.
+// beginning is what was there before the sandbox, of what is there at the first look. What was made
+// since was not, and neither was what was changed since, of which no more can be new than the file
+// systems lost. The rest was there and was written over.
 func (d *DiskWatch) beginning(u usage) *usage {
 	lost := map[uint64]int64{}
 	for _, t := range d.trees {

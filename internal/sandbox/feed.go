@@ -11,12 +11,11 @@ import (
 	"golang.org/x/term"
 )
 
-// Feed returns what a command reads in place of in, a file or a terminal that
-// is the person's: through the descriptor itself a command that runs as the
-// person changes the file's mode, reads what comes before its offset, and writes to
-// the terminal or sets it up, wherever its own output goes. Pipes, sockets and
-// devices are returned as they are. end stops it, once the command has gone; of a
-// file, what the command did not read is then next.
+// Feed returns what a command reads in place of in, a file or a terminal that is the person's.
+// Through the descriptor itself a command that runs as the person changes the file's mode and reads
+// what comes before its offset. It writes to the terminal or sets it up, wherever its own output
+// goes. Pipes, sockets and devices are returned as they are. end stops it, once the command has
+// gone; of a file, what the command did not read is then next.
 func Feed(in *os.File) (input *os.File, end func(), err error) {
 	info, err := in.Stat()
 	if err != nil || !info.Mode().IsRegular() && !term.IsTerminal(int(in.Fd())) {

@@ -30,9 +30,9 @@ type Folder struct {
 }
 
 // OpenFolder opens and checks a folder that is to be shown, read-only, in a sandbox that runs
-// already. Beside what no bind may show it refuses what no agent needs to ask for: places of the
-// machine and of the kernel, nacre's own state, and folders with mounts or open sockets below
-// them. The caller closes it.
+// already. Beside what no bind may show it refuses what no agent needs to ask for. That is places
+// of the machine and of the kernel, nacre's own state, and folders with mounts or open sockets
+// below them. The caller closes it.
 func (n *Native) OpenFolder(name string) (*Folder, error) {
 	f := &Folder{native: n, sources: OpenSources(n.options.StateDir)}
 	var err error

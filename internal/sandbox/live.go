@@ -14,10 +14,10 @@ import (
 // maxLiveSockets that are hidden below one bind.
 const maxLiveSockets = 64
 
-// HideSockets adds to a posture's mounts what hides the sockets below its binds
-// that something on the host has open: through one an agent would speak to the
-// host, whatever its network (M-12). A socket that the host makes later, and one
-// that was named relative to another folder than the bind's own, are not seen.
+// HideSockets adds to a posture's mounts what hides the sockets below its binds that something on
+// the host has open. Through one an agent would speak to the host, whatever its network (M-12). A
+// socket that the host makes later, and one that was named relative to another folder than the
+// bind's own, are not seen.
 func HideSockets(mounts []nacre.Mount) ([]nacre.Mount, error) {
 	var live []string
 	all, known := mounts, folders{}

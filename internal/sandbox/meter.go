@@ -87,12 +87,12 @@ func (r meteredReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Streams puts relays between what the sandbox will print to and the files that
-// were asked for, and returns what to give it instead: for a terminal another
-// terminal, since programs look for one, and of ours they get none. Where both are one file they get
-// one relay, so that their order stays. started closes our copies, and has to be
-// called once the sandbox has its own or did not start; Finish ends the relays. shown,
-// where set, passes of what is printed what may reach a terminal.
+// Streams puts relays between what the sandbox will print to and the files that were asked for, and
+// returns what to give it instead. For a terminal that is another terminal, since programs look for
+// one, and of ours they get none. Where both are one file they get one relay, so that their order
+// stays. started closes our copies, and has to be called once the sandbox has its own or did not
+// start; Finish ends the relays. shown, where set, passes of what is printed what may reach a
+// terminal.
 func (m *Meter) Streams(stdout, stderr *os.File, shown func(io.Reader) io.Reader) (out, complaints *os.File, started func(), err error) {
 	if m.stop[0], m.stop[1], err = os.Pipe(); err != nil {
 		return nil, nil, nil, err

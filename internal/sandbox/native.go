@@ -1,8 +1,7 @@
-// Package sandbox promises that a program runs with what its posture names
-// and nothing else (M-10, M-12): namespaces, a root built from nothing, no
-// host user, no capabilities, Landlock and a system call allow-list, on Linux
-// without a daemon, as root or as an ordinary user. When something it needs
-// is missing it refuses and names it; what this machine cannot enforce is in
+// Package sandbox promises that a program runs with what its posture names and nothing else (M-10,
+// M-12). It uses namespaces, a root built from nothing, no host user, no capabilities, Landlock and
+// a system call allow-list. It runs on Linux without a daemon, as root or as an ordinary user. When
+// something it needs is missing it refuses and names it; what this machine cannot enforce is in
 // [Support]. It does not decide what a posture holds.
 package sandbox
 

@@ -193,9 +193,9 @@ func Draws(master *os.File) bool {
 	return err == nil && state.Lflag&unix.ICANON == 0
 }
 
-// Alone tells whether the program on a pseudo terminal reads lines, and leads the session
-// that has the terminal: no shell stands over it that could go on with it, so that Ctrl-Z
-// would reach it and do nothing.
+// Alone tells whether the program on a pseudo terminal reads lines, and leads the session that has
+// the terminal. No shell stands over it then that could go on with it, so that Ctrl-Z would reach
+// it and do nothing.
 func Alone(master *os.File) bool {
 	fd := int(master.Fd())
 	state, err := unix.IoctlGetTermios(fd, unix.TCGETS)
@@ -213,8 +213,8 @@ func Alone(master *os.File) bool {
 // redrawTime is for how long a program sees another size, so that it draws anew.
 const redrawTime = 100 * time.Millisecond
 
-// Redraw makes the program on a pseudo terminal draw anew: it is told of a size with one
-// row less, or more where there are hardly any, and then of the right one.
+// Redraw makes the program on a pseudo terminal draw anew. It is told of a size with one row less,
+// or more where there are hardly any, and then of the right one.
 func Redraw(in, master *os.File) {
 	size, err := unix.IoctlGetWinsize(int(in.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

@@ -118,7 +118,7 @@ func joinUsers(list *spawn.Program, users uintptr) {
 }
 
 // allowMounts says how many copies of mounts the sandbox's users may make, which is none while its
-// agent works: that is a second lock behind the filter of system calls and the agent's lack of
+// agent works. That is a second lock behind the filter of system calls and the agent's lack of
 // powers. The file takes the place of the descriptor of those users, who were joined.
 func allowMounts(list *spawn.Program, place uintptr, many string) {
 	list.Do("descriptor", unix.SYS_CLOSE, place) // so that the next one has its number
@@ -131,7 +131,7 @@ func limitMounts(list *spawn.Program, file uintptr, many string) {
 }
 
 // joinMounts enters the sandbox's mounts, and puts in the place of their descriptor the sandbox's
-// root, which can be written through it alone: what the agent has of it stays read-only.
+// root, which can be written through it alone. What the agent has of it stays read-only.
 func joinMounts(list *spawn.Program, place uintptr) {
 	list.Do("mounts of the sandbox", unix.SYS_SETNS, place, unix.CLONE_NEWNS)
 	list.Do("descriptor", unix.SYS_CLOSE, place)

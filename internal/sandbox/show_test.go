@@ -127,7 +127,7 @@ func TestAFolderIsShownInASandboxThatRuns(t *testing.T) {
 }
 
 // M-42: who stands in a folder that is taken away, or that the host moves out of what is shown, gets no further from
-// there: neither to what lies beside it on the host, nor to where it was moved.
+// there. They reach neither what lies beside it on the host, nor where it was moved.
 func TestNobodyLeavesAFolderByWhereTheyStand(t *testing.T) {
 	t.Parallel()
 	n, dir := open(t), folder(t)

@@ -27,9 +27,9 @@ func SystemMounts() []nacre.Mount {
 	return append(mounts, toolSettings()...)
 }
 
-// toolSettings are folders of /etc that links of installed tools lead to, and without
-// which those cannot start: java's, of each version, and others' of which none
-// has anything to hide. Maven's own settings may have passwords, and stay out.
+// toolSettings are folders of /etc that links of installed tools lead to, and without which those
+// cannot start. They are java's, of each version, and others' of which none has anything to hide.
+// Maven's own settings may have passwords, and stay out.
 func toolSettings() []nacre.Mount {
 	entries, err := os.ReadDir("/etc")
 	if err != nil {

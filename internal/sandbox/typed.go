@@ -7,7 +7,7 @@ import (
 )
 
 // Typed reads what a person types, or what else a file brings. Where that is a terminal which a
-// shell shares, it is read only while nacre is the job in the foreground: the kernel stops one that
+// shell shares, it is read only while nacre is the job in the foreground. The kernel stops one that
 // reads in the background, and with it the end that nacre was told to come to there.
 type Typed struct{ In *os.File }
 

@@ -18,13 +18,12 @@ const (
 	watchesWanted = 16
 )
 
-// WatchUser asks until ctx ends whether this user can still have epoll look at
-// files, and returns why the sandbox has to end, or "" (M-16). An ordinary user's
-// agent is that user to the kernel, which gives each a number of such watches and
-// no namespace a share: who takes them all keeps every program of the user's from
-// starting, and with them `nacre sessions stop`. Root's agents are other users.
-// It calls looked once it knows whether there are any at the beginning: a sandbox
-// that started before could take them all and pass for others.
+// WatchUser asks until ctx ends whether this user can still have epoll look at files, and returns
+// why the sandbox has to end, or "" (M-16). An ordinary user's agent is that user to the kernel,
+// which gives each a number of such watches and no namespace a share. Who takes them all keeps
+// every program of the user's from starting, and with them `nacre sessions stop`. Root's agents are
+// other users. It calls looked once it knows whether there are any at the beginning: a sandbox that
+// started before could take them all and pass for others.
 func WatchUser(ctx context.Context, looked func()) string {
 	if os.Geteuid() == 0 {
 		looked()

@@ -39,9 +39,9 @@ var (
 	ErrNotEmpty = errors.New("the database holds tables already: name a new, empty one in the variable of [store] url_env")
 )
 
-// Copy is what a copy says of itself. Its file is a line of this, then for each table a line
-// [table], rows as COPY writes them and a line of a backslash and a dot, and then a line
-// [seal] over all before.
+// Copy is what a copy says of itself. Its file is a line of this, and then for each table a line
+// [table], rows as COPY writes them and a line of a backslash and a dot. Last comes a line [seal]
+// over all before.
 type Copy struct {
 	Format       string         `json:"format"`
 	Installation string         `json:"installation"`

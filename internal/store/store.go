@@ -1,12 +1,11 @@
-// Package store is what a person does with the database that the machines of an installation
-// share: bring its tables forward, hold them against what they should be, keep a copy in a
-// file, and put a copy into an empty database.
+// Package store is what a person does with the database that the machines of an installation share
+// . They bring its tables forward, hold them against what they should be, keep a copy in a
+// file, and put a copy into an empty database.
 //
-// It promises that tables of a newer nacre are refused; that a copy is of one moment and is
-// refused when a byte of it is another; that a copy is put in whole or not at all, into a
-// database of the same installation in which nothing is; and that no node of before goes on
-// in a database that was put together from a copy. What the tables mean is their rooms' to
-// know.
+// It promises that tables of a newer nacre are refused. A copy is of one moment and is refused when
+// a byte of it is another. It is put in whole or not at all, into a database of the same
+// installation in which nothing is. No node of before goes on in a database that was put together
+// from a copy. What the tables mean is their rooms' to know.
 package store
 
 import (

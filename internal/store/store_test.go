@@ -179,9 +179,9 @@ func TestADamagedCopyIsRefused(t *testing.T) {
 	}
 }
 
-// tables of before are told of and brought forward; those of a newer nacre, a table that is
-// gone, a message that cannot be read and a server that takes no writes are told of, and a
-// newer nacre's are not touched.
+// tables of before are told of and brought forward. So are those of a newer nacre, which are not
+// touched. A table that is gone, a message that cannot be read and a server that takes no writes are told
+// of, too.
 func TestWhatDoesNotHoldIsToldOf(t *testing.T) {
 	t.Parallel()
 	server := testpeer.Postgres(t)

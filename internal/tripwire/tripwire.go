@@ -1,7 +1,8 @@
-// Package tripwire promises a reaction to what a session does that ordinary work does not (M-58). Such are the use of a credential that is
-// a decoy or not approved, a download that runs as a script, and a write to the configuration of ssh or of an agent. They are also a burst of
-// refusals, or an injection's fingerprints. It decides, from what it is told and nothing else; it reads no file, stops nothing and records
-// nothing.
+// Package tripwire promises a reaction to what a session does that ordinary work does not (M-58).
+// It reacts to the use of a credential that is a decoy or not approved, and to a download that runs
+// as a script. It reacts to a write to the configuration of ssh or of an agent, to a burst of
+// refusals, and to an injection's fingerprints. It decides, from what it is told and nothing else.
+// It reads no file, stops nothing and records nothing.
 //
 // A tripwire is no wall. What an agent says of its own tools is a claim, and a command can be
 // written so that nobody reads it before it runs. What holds is the sandbox, the egress list and

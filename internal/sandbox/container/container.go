@@ -1,10 +1,8 @@
-// Package container promises what the native sandbox does, in containers of an
-// engine that speaks Docker's API: docker and podman, with runc or gVisor
-// (M-11, M-12, M-14). The engine is asked for a container without network,
-// capabilities and a writable root; [inside.Container] checks from within that
-// it gave one, forwards loopback ports to the session's sockets, and starts the
-// agent. What the image says of itself counts for nothing. It pulls no image
-// and configures no engine.
+// Package container promises what the native sandbox does, in containers of an engine that speaks
+// Docker's API: docker and podman, with runc or gVisor (M-11, M-12, M-14). The engine is asked for
+// a container without network, capabilities and a writable root. [inside.Container] checks from
+// within that it gave one, forwards loopback ports to the session's sockets, and starts the agent.
+// What the image says of itself counts for nothing. It pulls no image and configures no engine.
 package container
 
 import (

@@ -35,9 +35,8 @@ const (
 	oomScore = 500
 )
 
-// maskedPaths are those of the engines' own default, which a list of ours
-// replaces, and what else of /proc and /sys tells of the machine: the native
-// sandbox shows processes only.
+// maskedPaths are those of the engines' own default, which a list of ours replaces, and what else
+// of /proc and /sys tells of the machine. The native sandbox shows processes only.
 func maskedPaths() []string {
 	return []string{
 		"/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats",

@@ -69,9 +69,9 @@ type Bind struct {
 // count against the container's limit on processes.
 const containThreads = 4
 
-// runContain is PID 1 of a container: it asks the host for its work over the
-// control socket, checks what the engine made, and becomes unreachable for the
-// agent that it starts. The container ends with it, and it ends with the host.
+// runContain is PID 1 of a container. It asks the host for its work over the control socket, checks
+// what the engine made, and becomes unreachable for the agent that it starts. The container ends
+// with it, and it ends with the host.
 func runContain() error {
 	runtime.GOMAXPROCS(containThreads)
 	control, err := dial(ControlSocket)

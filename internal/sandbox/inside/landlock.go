@@ -35,9 +35,9 @@ func LandlockVersion() int {
 	return int(v)
 }
 
-// newRuleset lets a thread that restricts itself with it read and run what the mounts
-// show, write below the writable paths only, and signal and reach over abstract sockets
-// only what is in the sandbox. Version zero has none: -1.
+// newRuleset lets a thread that restricts itself with it read and run what the mounts show, and
+// write below the writable paths only. It signals and reaches over abstract sockets only what is in
+// the sandbox. Version zero has none: -1.
 func newRuleset(version int, writable []string) (int, error) {
 	if version == 0 {
 		return -1, nil

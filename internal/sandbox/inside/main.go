@@ -1,8 +1,7 @@
-// Package inside is what runs inside a native sandbox before the agent does:
-// PID 1, which builds the root file system from nothing, forwards loopback
-// ports and reaps, and the last stage before the agent's execve, which gives
-// up every power (M-12). It promises that the agent starts only when each
-// step held; it does not decide what a sandbox may reach, the [Plan] says it.
+// Package inside is what runs inside a native sandbox before the agent does (M-12). PID 1 builds
+// the root file system from nothing, forwards loopback ports and reaps. The last stage, before the
+// agent's execve, gives up every power. It promises that the agent starts only when each step held;
+// it does not decide what a sandbox may reach, the [Plan] says it.
 package inside
 
 import (

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attachOverlay shows a read-only tree with a writable layer over it: one that
-// lives in memory and ends with the sandbox, such as a warm build cache's that
-// nobody can spoil, or one that the host keeps.
+// attachOverlay shows a read-only tree with a writable layer over it. The layer lives in memory and
+// ends with the sandbox, such as a warm build cache's that nobody can spoil, or it is one that the
+// host keeps.
 func (r *root) attachOverlay(m Mount, tree int) error {
 	if tree < 0 {
 		return nil // optional, and absent
@@ -122,12 +122,11 @@ func restoreRights() error {
 	return nil
 }
 
-// newOverlay merges the layers. What the layer of the host keeps is the host's to
-// read, so nothing is put there that only an overlay understands but what hides:
-// no redirection of renamed folders and no copies of attributes alone, which the
-// kernel does not do either for those whose attributes are a user's. It is read as
-// soon as the sandbox has ended, and made anew after a crash: the kernel need not
-// write it to the disk before.
+// newOverlay merges the layers. What the layer of the host keeps is the host's to read, so nothing
+// is put there that only an overlay understands but what hides. There is no redirection of renamed
+// folders, and there are no copies of attributes alone. The kernel does not make these either for
+// those whose attributes are a user's. It is read as soon as the sandbox has ended, and made anew
+// after a crash: the kernel need not write it to the disk before.
 func newOverlay(place string, m Mount) (int, error) {
 	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {

@@ -147,9 +147,9 @@ func (r *root) attachTree(m Mount, tree int) error {
 	return moveTo(tree, target)
 }
 
-// pin makes each directory between a writable bind and a protected target a
-// mount point of its own, which cannot be renamed: otherwise an agent could
-// move the target's parent away and put one of its own in its place.
+// pin makes each directory between a writable bind and a protected target a mount point of its own,
+// which cannot be renamed. Otherwise an agent could move the target's parent away and put one of
+// its own in its place.
 func (r *root) pin(target string) error {
 	for dir := range ancestors(target) {
 		fd, err := r.lookup(dir)

@@ -1,8 +1,7 @@
-// Package probe promises a suite of attempts to get out of a sandbox (M-13):
-// each is one small function that runs inside and says whether it was blocked,
-// escaped, or could not be tried. Every probe does harm to decoys only, is
-// bounded, and can be run without a sandbox, where it must escape: a probe
-// that cannot fail proves nothing. It does not start sandboxes.
+// Package probe promises a suite of attempts to get out of a sandbox (M-13). Each is one small
+// function that runs inside and says whether it was blocked, escaped, or could not be tried. Every
+// probe does harm to decoys only, is bounded, and can be run without a sandbox, where it must
+// escape: a probe that cannot fail proves nothing. It does not start sandboxes.
 package probe
 
 import (

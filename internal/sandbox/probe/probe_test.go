@@ -22,9 +22,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// helper is the binary that probes, decoys and PID 1 run as: this one, or
-// the same without C, which cannot be PID 1 and takes a second to start under the
-// race detector.
+// helper is the binary that probes, decoys and PID 1 run as. It is this one, or the same without C
+// where this one has C: that cannot be PID 1 and takes a second to start under the race detector.
 func helper(t *testing.T) string {
 	t.Helper()
 	if !linkedWithC {

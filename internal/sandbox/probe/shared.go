@@ -19,8 +19,8 @@ func sharedCounts() []Probe {
 	return []Probe{{"processes", "proc-host-in-flight", WhereBuilt, inFlight}}
 }
 
-// lockTool asks for a lock on the probes' own program, of which the host has one: where
-// the answer is that it is locked, a lock of the agent's would keep the host waiting.
+// lockTool asks for a lock on the probes' own program, of which the host has one. Where the answer
+// is that it is locked, a lock of the agent's would keep the host waiting.
 func lockTool(Target) Finding {
 	program, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -34,9 +34,8 @@ func lockTool(Target) Finding {
 	return blocked("the locks are the sandbox's own: %v", err)
 }
 
-// inFlight sends one descriptor with the limit of the sandbox: where that is
-// refused, what the host has on its way counts, and what the agent has would keep
-// the host's programs from sending any.
+// inFlight sends one descriptor with the limit of the sandbox. Where that is refused, what the host
+// has on its way counts, and what the agent has would keep the host's programs from sending any.
 func inFlight(t Target) Finding {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &now); err != nil {

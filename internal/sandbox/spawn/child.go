@@ -86,9 +86,9 @@ func share(flags uintptr) (separate func(), err error) {
 	}), nil
 }
 
-// start makes the child while no descriptor is without its mark, and no other child
-// can be made that would keep this one's gate open: each would wait for the other
-// when their parent is killed.
+// start makes the child while no descriptor is without its mark, and no other child can be made
+// that would keep this one's gate open. Otherwise each would wait for the other when their parent
+// is killed.
 func (p *Program) start(flags uintptr) (*Child, error) {
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()

@@ -1,7 +1,6 @@
-// Package spawn promises a child process that makes a list of system calls,
-// written down before it exists, and nothing else: in namespaces of its own, without
-// a Go runtime and without the parent's memory being copied or touched. It does
-// not decide what is on the list.
+// Package spawn promises a child process that makes a list of system calls, written down before it
+// exists, and nothing else. It is in namespaces of its own, without a Go runtime and without the
+// parent's memory being copied or touched. It does not decide what is on the list.
 package spawn
 
 import (
