@@ -1,6 +1,6 @@
-// Command nacre-hook answers a hook of Claude Code or Codex, as nacre hook does: it
-// is what hooks call before every tool call where it lies beside nacre, because all
-// that nacre can do takes longer to start than the answer (P-06).
+// Command nacre-hook answers a hook of Claude Code or Codex, as nacre hook does (P-06). Hooks call
+// it before every tool call where it lies beside nacre, because all that nacre can do takes longer
+// to start than the answer.
 package main
 
 import (

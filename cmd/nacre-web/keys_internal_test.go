@@ -13,7 +13,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/person"
 )
 
-// M-46: a passkey is added by whoever signed in with the code and changes the configuration, is whoever's the
+// M-46: whoever signed in with the code and changes the configuration adds a passkey. It is whoever's the
 // configuration says now, and shows the page to whoever may see all groups. Whose it is may remove it, and
 // one that was copied is refused for good, which is recorded.
 func TestAPasskeyIsAPersonsWhileTheConfigurationSaysSo(t *testing.T) {

@@ -86,7 +86,7 @@ func serve(ctx context.Context, out io.Writer) error {
 	return here.serve(server)
 }
 
-// ownName is the name under which the page is opened: a cookie of it goes to no other server of
+// ownName is the name under which the page is opened. A cookie of it goes to no other server of
 // this machine, such as one that a session publishes on 127.0.0.1 (U-06). Browsers look for each
 // name below localhost at this machine (RFC 6761).
 const ownName = "nacre.localhost"

@@ -8,7 +8,7 @@ import (
 
 // U-26, U-03, M-52: an agent begins before memory and plugins are open where they were found quiet and
 // tell it nothing. What is in its home, and what it shows its model, counts in its calls as it does in
-// those of an agent that began after; and where memory has something to tell, it is told.
+// those of an agent that began after. Where memory has something to tell, it is told.
 func TestAnAgentThatBeginsEarlyIsJudgedLikeAnother(t *testing.T) {
 	t.Parallel()
 	const (

@@ -59,8 +59,8 @@ func (i *installation) opens(script string, args ...string) result {
 	return i.nacre(append([]string{"claude", "--project", "p"}, args...)...)
 }
 
-// U-03: what an agent leaves in its home that a program obeys does not act on the
-// next session, whichever way it was put there; what was said is still there.
+// U-03: what an agent leaves in its home that a program obeys does not act on the next session,
+// whichever way it was put there. What was said is still there.
 func TestWhatAnAgentLeavesInItsHomeDoesNotActOnTheNextSession(t *testing.T) {
 	t.Parallel()
 	const seen = `cd "$HOME" && find . -type f -o -type l -o -type p | sort; echo "--"; cat .claude/.claude.json .claude/settings.json 2>/dev/null; cat /etc/claude-code/managed-settings.json; ls -ld "$HOME"`
@@ -149,8 +149,8 @@ func TestAHomeOfAnAgentOfOnesOwnLasts(t *testing.T) {
 	}
 }
 
-// U-03: what an agent left for the next session instructs its agent, and is untrusted
-// text there: the calls of that session are those of one that has heard an outsider.
+// U-03: what an agent left for the next session instructs its agent, and is untrusted text there.
+// The calls of that session are those of one that has heard an outsider.
 func TestWhatAnAgentLeftTaintsTheNextSession(t *testing.T) {
 	t.Parallel()
 	i := played(t)

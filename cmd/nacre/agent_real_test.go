@@ -102,9 +102,8 @@ func (s *terminal) leaves() {
 	})
 }
 
-// U-01: a whole turn with an edit and a denied connection, a paste, a new size, an
-// interrupt and the program's own exit code, with each of the real programs in its own
-// terminal interface.
+// U-01: each of the real programs does a whole turn in its own terminal interface. There is an edit
+// and a denied connection, a paste, a new size, an interrupt and the program's own exit code.
 func TestOtherPeoplesAgentsWorkInTheirOwnTerminal(t *testing.T) {
 	for name, c := range map[string]struct{ peer, dialect, tool, word, ready string }{
 		"claude": {"NACRE_CLAUDE", "anthropic", "Bash", "command", "bypass permissions on"},

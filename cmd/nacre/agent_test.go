@@ -30,8 +30,8 @@ func ownAgent(t *testing.T, script string) (*installation, *scriptedmodel.Server
 	return i, server
 }
 
-// U-01, F-113: an agent of the operator's own works on the folder that it is started in,
-// with the door, the gateway and no key, and ends with its own exit code.
+// U-01, F-113: an agent of the operator's own works on the folder that it is started in, with the door,
+// the gateway and no key. It ends with its own exit code.
 func TestAnAgentOfOnesOwnIsOpenedSealed(t *testing.T) {
 	t.Parallel()
 	i, server := ownAgent(t, `echo "words: $*"; echo edited > greeting.txt; echo "mine $MINE at $(pwd)"; env; ls $NACRE_SKILLS
@@ -69,8 +69,8 @@ func TestAnAgentCommits(t *testing.T) {
 	}
 }
 
-// U-04: --land ask shows what would land once the agent has given the terminal back, and
-// moves the branch on a person's yes alone; keys typed before the question answer nothing.
+// U-04: --land ask shows what would land once the agent has given the terminal back, and moves the branch
+// on a person's yes alone. Keys typed before the question answer nothing.
 func TestAnAgentAsksBeforeItsCommitsLand(t *testing.T) {
 	t.Parallel()
 	i, _ := ownAgent(t, `printf "ready-$((1+1))"; until [ -e typed ]; do read -r line; touch typed; done

@@ -40,7 +40,7 @@ func TestMachinesWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// Bad input of a WSL: the PATH holds folders of Windows, with spaces and shims of agents that run there, and the
+// Bad input of a WSL: the PATH holds folders of Windows, with spaces and shims of agents that run there. The
 // environment names the socket by which programs of Windows are started, outside of every sandbox. No session
 // gets that, and no shim is taken for an agent.
 func TestOnWSL(t *testing.T) {

@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// BenchmarkExec is all of `nacre exec` with a project and egress, from the
-// first instruction to the exit code, beside a plain process, bwrap with a
-// comparable sandbox, and what the binary itself takes to print its help. How
-// long it is until the first word is printed is told as well: by then a command
-// has begun.
+// BenchmarkExec is all of `nacre exec` with a project and egress, from the first instruction to the
+// exit code. Beside it are a plain process, bwrap with a comparable sandbox, and what the binary
+// itself takes to print its help. How long it is until the first word is printed is told as well:
+// by then a command has begun.
 func BenchmarkExec(b *testing.B) {
 	project := b.TempDir()
 	env, nacre := ownHome(b), filepath.Join(bin, "nacre")
@@ -68,9 +67,9 @@ func ownHome(b *testing.B) []string {
 	return append(os.Environ(), "HOME="+b.TempDir(), "XDG_RUNTIME_DIR=", "XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=")
 }
 
-// BenchmarkStop is `nacre sessions stop` from its first instruction until nothing
-// is left of a session that ignores signals and has a process outside its group
-// (M-16: less than a second), beside killing a plain process.
+// BenchmarkStop is `nacre sessions stop` from its first instruction until nothing is left of a
+// session (M-16: less than a second). The session ignores signals and has a process outside its
+// group. Beside it is killing a plain process.
 func BenchmarkStop(b *testing.B) {
 	env, nacre, mark := ownHome(b), filepath.Join(bin, "nacre"), marker()
 	command := func(program string, argv ...string) *exec.Cmd {

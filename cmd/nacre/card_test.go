@@ -12,10 +12,10 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// M-47: what does not fit into a message of a service, and what looks like a secret, is approved at none: the card of
-// each chat says where the question is read whole, and has a button to deny it. A press that says yes to it, of the
-// person who may, decides nothing; a denial counts, once, and ends the cards at the other services. In a terminal, and
-// on the web page, the question is shown with all that it asks.
+// M-47: what does not fit into a message of a service, and what looks like a secret, is approved at none. The card of each
+// chat says where the question is read whole, and has a button to deny it. A press that says yes to it, of the person who
+// may, decides nothing; a denial counts, once, and ends the cards at the other services. In a terminal, and on the web page,
+// the question is shown with all that it asks.
 func TestWhatNoChatShowsWholeIsApprovedElsewhere(t *testing.T) {
 	t.Parallel()
 	i, fakes, chats, pins := inEachChat(t)
@@ -58,9 +58,9 @@ func TestWhatNoChatShowsWholeIsApprovedElsewhere(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// M-42, M-47: a host, a credential and a run that wants to go on are let through from a chat as a tool is, each for as
-// long as a chat may: the host for half an hour, the credential for an hour, the run for this once. The record of
-// each has the person, the identity and the face; who is no operator, and a button of before, lets nothing through.
+// M-42, M-47: a host, a credential and a run that wants to go on are let through from a chat as a tool is. Each is for as
+// long as a chat may: the host for half an hour, the credential for an hour, the run for this once. The record of each has
+// the person, the identity and the face; who is no operator, and a button of before, lets nothing through.
 func TestEachKindIsLetThroughFromAChat(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")
@@ -103,9 +103,9 @@ func TestEachKindIsLetThroughFromAChat(t *testing.T) {
 }
 
 // M-42, M-47: at each service a card is denied, and approved for an hour with exactly its arguments, after which the same
-// call is not asked about again. However a question ends while it is shown, by a press at one of them, by an answer in a
-// terminal, by its time, by the stop of its session or by the death of its nacre, its card is edited at each service: it has
-// no buttons then, and the one that approved decides nothing.
+// call is not asked about again. While it is shown, a question may end by a press at one of them or by an answer in a
+// terminal. It may end by its time, by the stop of its session or by the death of its nacre. Its card is then edited at each
+// service: it has no buttons, and the one that approved decides nothing.
 func TestACardIsEditedHoweverItsQuestionEnds(t *testing.T) {
 	t.Parallel()
 	i, fakes, chats, pins := inEachChat(t)
@@ -172,8 +172,8 @@ func TestACardIsEditedHoweverItsQuestionEnds(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// M-46, M-47: what the policy wants two persons for is approved by one at Telegram and another at Slack: the first is
-// told that it counts and that another one has to, and alone approves nothing, however often. No button is for longer.
+// M-46, M-47: what the policy wants two persons for is approved by one at Telegram and another at Slack. The first is told
+// that it counts and that another one has to, and alone approves nothing, however often. No button is for longer.
 func TestTwoPersonsApproveFromTwoChats(t *testing.T) {
 	t.Parallel()
 	i, fakes, chats, pins := inEachChat(t)

@@ -102,9 +102,10 @@ func TestStrangersGetNothingInAChat(t *testing.T) {
 	}
 }
 
-// M-42, M-46, M-47: at each service a press decides nothing that is another person's, forged, of somebody
-// who is no operator any more or of before, on a card of a process that was killed, a second one, or
-// late. Whoever may know is told why; the one that counts is recorded with person, identity, face and card.
+// M-42, M-46, M-47: at each service there are presses that decide nothing. They are another person's,
+// forged, of somebody who is no operator any more or of before, on a card of a process that was killed, a
+// second one, or late. Whoever may know is told why; the one that counts is recorded with person, identity,
+// face and card.
 func TestPressesThatDecideNothingInAChat(t *testing.T) {
 	t.Parallel()
 	for name, service := range chatServices() {
@@ -166,9 +167,9 @@ func TestPressesThatDecideNothingInAChat(t *testing.T) {
 	}
 }
 
-// M-48: while a service is down nothing is lost and nothing is begun twice: what was written meanwhile
-// is answered when it is back, and the operator finds in the record that it was not reached. Of a message
-// of 100 kB the agent is given the beginning, and it and whoever wrote are told so.
+// M-48: while a service is down nothing is lost and nothing is begun twice. What was written meanwhile is
+// answered when it is back, and the operator finds in the record that it was not reached. Of a message of
+// 100 kB the agent is given the beginning, and it and whoever wrote are told so.
 func TestAServiceIsDown(t *testing.T) {
 	t.Parallel()
 	for name, service := range chatServices() {

@@ -208,9 +208,9 @@ func liveBeside(t *testing.T, fake chatFake, who, session string) (other string)
 	return other
 }
 
-// M-40, M-46, M-47, M-48: the same from each chat: a person gives work to do, sees in one message
-// that it is done and in the status that it waits for them, approves what it asks, is answered, and
-// stops what goes on for too long. Who may not is told so, and nothing happens.
+// M-40, M-46, M-47, M-48: the same from each chat. A person gives work to do, and sees in one message
+// that it is done and in the status that it waits for them. They approve what it asks, are answered,
+// and stop what goes on for too long. Who may not is told so, and nothing happens.
 func TestAPersonWorksFromEachChat(t *testing.T) {
 	t.Parallel()
 	for name := range chatServices() {

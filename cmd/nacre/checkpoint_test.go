@@ -116,7 +116,7 @@ func (i *installation) overwrite(name, text string) {
 }
 
 // M-55: a host that a person let through for a time is let through for the rest of it in the run
-// that goes on, and a yes for a number of calls is good for those that are left of it.
+// that goes on. A yes for a number of calls is good for those that are left of it.
 func TestWhatStandsForATimeStandsAfterAKill(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")

@@ -176,8 +176,8 @@ func TestSubAgentsWorkLandsVerifiedInOrder(t *testing.T) {
 	i.nacre("run", "--session", first).want(t, 2, "has no unfinished work to go on with")
 }
 
-// M-69, K-11: a sub-agent gets no more than its parent has, and there are no more of them than
-// the operator allows: what asks for more is refused with a sentence, and nothing begins.
+// M-69, K-11: a sub-agent gets no more than its parent has, and there are no more of them than the
+// operator allows. What asks for more is refused with a sentence, and nothing begins.
 func TestASubAgentGetsNoMoreThanItsParentHas(t *testing.T) {
 	t.Parallel()
 	i := desk(t, deskTools+"[children]\nallow = true\ntotal = 2\n")

@@ -141,8 +141,8 @@ func TestTheClockOfServeJumps(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// M-49, bad input "clocks that jump": who signed in at the page is not signed in any more where its clock is set on by a day,
-// and what they press then does nothing. Set back, the code of another link is used once, as ever.
+// M-49, bad input "clocks that jump": who signed in at the page is not signed in any more where its clock is set on by a day.
+// What they press then does nothing. Set back, the code of another link is used once, as ever.
 func TestTheClockOfThePageJumps(t *testing.T) {
 	t.Parallel()
 	i, r := asks(t, "")

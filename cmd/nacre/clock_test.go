@@ -27,11 +27,11 @@ func (c *wallClock) now() time.Time {
 	return t
 }
 
-// M-42, M-46, bad input "clocks that jump": while a session asks, its clock is set on by a day: the question's time is
-// over, so an answer does nothing and is recorded as late. Set back by an hour, the question that waits is answered,
-// and what was let through for a time holds no longer than that: after the next jump the person is asked again. The
-// clock of a program cannot be set from outside, since Go reads it without the C library: the session is this
-// process's, and whoever answers is nacre.
+// M-42, M-46, bad input "clocks that jump": while a session asks, its clock is set on by a day. The question's time is
+// then over, so an answer does nothing and is recorded as late. Set back by an hour, the question that waits is
+// answered, and what was let through for a time holds no longer than that. After the next jump the person is asked
+// again. The clock of a program cannot be set from outside, since Go reads it without the C library: the session is
+// this process's, and whoever answers is nacre.
 func TestAClockThatJumps(t *testing.T) {
 	t.Parallel()
 	i := install(t)

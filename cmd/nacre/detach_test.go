@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// U-23, F-133: a run outlives its terminal. It is listed while it works, what it told is read from
-// elsewhere, its question waits for a person who left and comes back, and the terminal that
+// U-23, F-133: a run outlives its terminal. It is listed while it works, and what it told is read
+// from elsewhere. Its question waits for a person who left and comes back, and the terminal that
 // came back ends as the run does.
 func TestARunOutlivesItsTerminal(t *testing.T) {
 	t.Parallel()
@@ -62,8 +62,8 @@ func TestARunOutlivesItsTerminal(t *testing.T) {
 	}
 }
 
-// U-23: what keeps a run from beginning is said where it was asked for, with its exit code;
-// the end of one that failed is the end of the terminal that came back to it.
+// U-23: what keeps a run from beginning is said where it was asked for, with its exit code. The end
+// of one that failed is the end of the terminal that came back to it.
 func TestADetachedRunSaysHowItEnds(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -86,9 +86,9 @@ func TestADetachedRunSaysHowItEnds(t *testing.T) {
 	i.nacre("logs", "work").want(t, 0, "stopped")
 }
 
-// U-23: a command outlives its terminal as a run does. What it prints is kept without secrets
-// and can do nothing to a terminal, its question is answered by who comes back, and its exit code
-// is that of the terminal that came back.
+// U-23: a command outlives its terminal as a run does. What it prints is kept without secrets and
+// can do nothing to a terminal. Its question is answered by who comes back, and its exit code is
+// that of the terminal that came back.
 func TestACommandOutlivesItsTerminal(t *testing.T) {
 	t.Parallel()
 	i := install(t)

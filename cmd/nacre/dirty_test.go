@@ -75,8 +75,9 @@ func TestARunSeesUncommittedEdits(t *testing.T) {
 	}
 }
 
-// U-20: files that git does not track are said before the agent works without them, and keep nothing
-// from beginning, unless the task is about them; a lock that a killed git left is asked about.
+// U-20: files that git does not track are said before the agent works without them. They keep
+// nothing from beginning, unless the task is about them. A lock that a killed git left is asked
+// about.
 func TestWhatGitDoesNotTrackIsSaid(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -98,8 +99,8 @@ func TestWhatGitDoesNotTrackIsSaid(t *testing.T) {
 	i.nacre(run...).want(t, 2, ".git/index.lock is there", "remove it if no git command runs", "add --yes")
 }
 
-// U-20: where the agent changes a file that the user edits too, its change lands on a
-// branch of its own, without the user's; where it is the same line, nothing lands.
+// U-20: where the agent changes a file that the user edits too, its change lands on a branch of its
+// own, without the user's. Where it is the same line, nothing lands.
 func TestAnAgentsChangeToAnEditedFileIsKeptApart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

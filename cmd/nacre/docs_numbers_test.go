@@ -328,8 +328,8 @@ func numberSentences() map[string][]string {
 	}
 }
 
-// othersNumbers are numbers of the pages that no constant stands for, by page: examples, what
-// was measured, what other programs and services do, and what a form or a setting spells out.
+// othersNumbers are numbers of the pages that no constant stands for, by page. They are examples,
+// what was measured, what other programs and services do, and what a form or a setting spells out.
 func othersNumbers() map[string][]string {
 	return map[string][]string{
 		"audit-format.md": {"The line's last 155 bytes are always", "and 16 levels of objects and arrays", "record_hash as 32 bytes"},

@@ -13,8 +13,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/ledger"
 )
 
-// M-60: what a killed nacre left open is found, and repaired where a person says yes; what
-// was tried before fails is tried again, and what was planted meanwhile is told.
+// M-60: what a killed nacre left open is found, and repaired where a person says yes. What was tried before
+// fails is tried again, and what was planted meanwhile is told.
 func TestDoctorCompletesWhatAKilledRunLeft(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -100,8 +100,8 @@ func TestDoctorSetsTheClock(t *testing.T) {
 	has(t, i.nacre("doctor", "--no-turns").stdout, "no session began later than now")
 }
 
-// M-60: an audit that was changed is kept as it is, and another one begun, where a person chooses it: never by
-// --yes, and not while a session writes to it. The new one says what became of the old one.
+// M-60: an audit that was changed is kept as it is, and another one begun, where a person chooses it. That is never
+// by --yes, and not while a session writes to it. The new one says what became of the old one.
 func TestDoctorSetsABrokenAuditAside(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// F-63, F-66: what keeps sessions from their work is a failing check of doctor's, though
-// none of them runs: it reads and starts what they do, with the limits that they have.
+// F-63, F-66: what keeps sessions from their work is a failing check of doctor's, though none of
+// them runs. It reads and starts what they do, with the limits that they have.
 func TestDoctorSeesWhatSessionsSee(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -38,9 +38,8 @@ func request(path string) string {
 	return "ipc request_folder '" + string(text) + "'"
 }
 
-// M-42: an agent asks for a folder outside of its project; the question says what it is, what is in it
-// and where the path came from; on a person's yes it is inside, read-only, for that session alone, and all of it
-// is on the chain.
+// M-42: an agent asks for a folder outside of its project. The question says what it is, what is in it and where the path
+// came from. On a person's yes it is inside, read-only, for that session alone, and all of it is on the chain.
 func TestAFolderIsAskedForAndShown(t *testing.T) {
 	t.Parallel()
 	i := besideProject(t)
@@ -176,7 +175,7 @@ func TestPlacesThatNobodyIsAskedAbout(t *testing.T) {
 	has(t, i.records("asks"), `"kind":"mount.refused"`)
 }
 
-// M-12, M-42: nobody is asked to let an agent write outside of its project: there is no such question, whatever the agent
+// M-12, M-42: nobody is asked to let an agent write outside of its project. There is no such question, whatever the agent
 // adds to its call, and a tool's list says so.
 func TestNoFolderIsAskedForToBeWritten(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// U-04: whatever an agent leaves in its git directory, the host runs none of it, takes
-// no ref but a new branch below nacre/, and no object that git would not make.
+// U-04: whatever an agent leaves in its git directory, the host runs none of it. It takes no ref but a new branch below
+// nacre/, and no object that git would not make.
 func TestTheHostObeysNothingOfTheAgentsGitDirectory(t *testing.T) {
 	t.Parallel()
 	const work = "echo two >>greeting.txt; git commit -q -a -m second; "
@@ -62,8 +62,8 @@ func TestTheHostObeysNothingOfTheAgentsGitDirectory(t *testing.T) {
 	}
 }
 
-// U-01, U-04: a program that an agent leaves in a folder of PATH, such as that of an
-// environment that was activated in the project, is not what nacre starts on the host.
+// U-01, U-04: a program that an agent leaves in a folder of PATH is not what nacre starts on the host. Such a folder is that
+// of an environment that was activated in the project.
 func TestAProgramThatAnAgentLeftInPathIsNotStarted(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -88,8 +88,8 @@ done`).want(t, 0)
 	}
 }
 
-// U-01, U-04: an agent's program is not started either where the folder of PATH became a project of agents
-// while nacre ran, be it the folder of a link that PATH names.
+// U-01, U-04: an agent's program is not started either where the folder of PATH became a project of agents while nacre ran.
+// That holds for the folder of a link that PATH names, too.
 func TestAProgramThatAnAgentLeavesMeanwhileIsNotStarted(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -165,8 +165,8 @@ func TestAProgramAroundAFolderIsNotStarted(t *testing.T) {
 	}
 }
 
-// U-04: a credential in the configuration of a repository is not shown inside, neither where its git can only be
-// read nor for its submodules; what else git needs there is.
+// U-04: a credential in the configuration of a repository is not shown inside, neither where its git can only be read nor for
+// its submodules. What else git needs is there.
 func TestNoCredentialOfAConfigurationIsShown(t *testing.T) {
 	t.Parallel()
 	i := install(t)

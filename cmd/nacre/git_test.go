@@ -307,8 +307,8 @@ git merge -q --no-edit side; echo mine > /workspace/greeting.txt; git add --spar
 	i.nothingLeft(t)
 }
 
-// U-04: commits have the name and the address that the user's git has for the project, also where its configuration
-// includes them from files in home, and for some folders alone.
+// U-04: commits have the name and the address that the user's git has for the project. They have them, too, where its
+// configuration includes them from files in home, and for some folders alone.
 func TestCommitsHaveTheNameThatIsIncluded(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -344,8 +344,8 @@ func TestGitThatBorrowsObjects(t *testing.T) {
 	i.nacre(exec...).want(t, 0, "1 commit on main, kept as nacre/")
 }
 
-// U-04: what git LFS keeps is shown, changed and committed inside as it is outside, with the
-// host's files borrowed and those that are new taken; each is held against its name.
+// U-04: what git LFS keeps is shown, changed and committed inside as it is outside. The host's files are borrowed and
+// those that are new taken, and each is held against its name.
 func TestFilesThatGitLFSKeeps(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "git-lfs")
@@ -489,8 +489,8 @@ func TestCommitsAreSignedOnAYesAlone(t *testing.T) {
 	i.nacre("sessions", "list").want(t, 0)
 }
 
-// U-04: commits that the host's repository cannot take now, as one that is read-only, wait and are
-// told; what was made in several sessions is there once the repository can be written.
+// U-04: commits that the host's repository cannot take now, as one that is read-only, wait and are told. What was made
+// in several sessions is there once the repository can be written.
 func TestCommitsWaitForARepositoryThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -43,8 +43,8 @@ func TestWhatTheHostObeysWaitsForAPerson(t *testing.T) {
 	work("other", "--held", "everything").want(t, 2, "--held")
 }
 
-// M-67: so it is with a task of the substrate, although its own list lets it change the
-// file, and its row says so and then what a person did with the work.
+// M-67: so it is with a task of the substrate, although its own list lets it change the file. Its
+// row says so, and then what a person did with the work.
 func TestWhatTheHostObeysOfATaskWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -79,8 +79,8 @@ func TestAHostileProjectIsOnlyAProject(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// M-13: a link to something else in the project, as people have for several agents,
-// makes no refusal: what it leads to is read-only, and a link that is replaced is told.
+// M-13: a link to something else in the project, as people have for several agents, makes no
+// refusal. What it leads to is read-only, and a link that is replaced is told.
 func TestALinkInTheProjectProtectsWhatItLeadsTo(t *testing.T) {
 	t.Parallel()
 	i := install(t)

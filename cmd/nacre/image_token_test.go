@@ -33,13 +33,13 @@ type imageTokens struct {
 	mu     sync.Mutex
 	scopes []string
 	words  []string
-	// opaque has it give, in place of such a word, one that says nothing, and not how long it is
-	// good: the last of words is what the registry is then shown.
+	// opaque has it give, in place of such a word, one that says nothing, and not how long it is good. The
+	// last of words is what the registry is then shown.
 	opaque string
 }
 
-// edge stands before a registry: it knows what an opaque token is worth, and sends whoever wants a
-// layer to cdn, with a signature in the address, as registries do that keep layers elsewhere.
+// edge stands before a registry, and knows what an opaque token is worth. It sends whoever wants a layer to
+// cdn, with a signature in the address, as registries do that keep layers elsewhere.
 func (s *imageTokens) edge(registry http.Handler, cdn string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -107,10 +107,10 @@ func (s *imageTokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": word, "expires_in": 300})
 }
 
-// M-35, M-36: of a registry that sends its clients to another host for a token, images are fetched
-// with a token that is minted for the repositories that are named; the password goes to the token
-// service of the operator's, and not to the one that the registry names. So are they where tokens say
-// nothing of themselves, and layers lie on a host of another name, which is shown none of it.
+// M-35, M-36: a registry sends its clients to another host for a token, and images are fetched with a token
+// that is minted for the repositories that are named. The password goes to the token service of the
+// operator's, and not to the one that the registry names. So are they where tokens say nothing of
+// themselves, and layers lie on a host of another name, which is shown none of it.
 func TestImagesAreFetchedWithATokenFromAnotherHost(t *testing.T) {
 	t.Parallel()
 	skopeo := testpeer.Need(t, "skopeo")

@@ -69,9 +69,8 @@ func byOneOverIt(t *testing.T, e imageEngine, recipe string) string {
 	return "nacre-ours"
 }
 
-// M-15: the recipes are built, each over the one before it, with a base and a
-// mirror of the operator's, and do their work sealed, by whatever name an
-// operator gives them.
+// M-15: the recipes are built, each over the one before it, with a base and a mirror of the
+// operator's. They do their work sealed, by whatever name an operator gives them.
 func TestImagesOfTheRecipesAreBuiltAndWorkSealed(t *testing.T) {
 	t.Parallel()
 	testpeer.Engine(t, "NACRE_DOCKER")

@@ -16,9 +16,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// F-129: the installer of a release writes below its prefix what the checksums name, and
-// the program that it wrote runs; it refuses anything else before it writes, and removes
-// only what it wrote.
+// F-129: the installer of a release writes below its prefix what the checksums name, and the
+// program that it wrote runs. It refuses anything else before it writes, and removes only what it
+// wrote.
 func TestTheInstallerOfARelease(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "tar")

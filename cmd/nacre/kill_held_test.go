@@ -17,9 +17,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// F-96, M-31: whenever a nacre is ended that holds a minted credential, by whichever
-// signal, the next sweep leaves none that is good and none that it keeps, but one that it
-// says it does not know; and no session runs. NACRE_SEED repeats a run.
+// F-96, M-31: a nacre that holds a minted credential is ended at any time, by any signal. The next
+// sweep leaves none that is good and none that it keeps, but one that it says it does not know. No
+// session runs. NACRE_SEED repeats a run.
 func TestWheneverNacreIsEndedNoCredentialIsLeft(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")
@@ -47,9 +47,9 @@ func TestWheneverNacreIsEndedNoCredentialIsLeft(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// F-61, F-105, U-04: whenever a command with commits is ended, by whichever signal and also once
-// its branch has moved, the next command leaves each commit in one place, each move of a branch
-// that began with one end, no lock and a whole repository. NACRE_SEED repeats a run.
+// F-61, F-105, U-04: a command with commits is ended at any time, by any signal and also once its
+// branch has moved. The next command leaves each commit in one place, and each move of a branch
+// that began with one end. It leaves no lock and a whole repository. NACRE_SEED repeats a run.
 func TestWheneverACommandIsEndedItsCommitsComeOnce(t *testing.T) {
 	t.Parallel()
 	random := seeded(t)
@@ -141,10 +141,10 @@ func (i *installation) eachMoveEnded(t *testing.T) {
 	}
 }
 
-// F-61, F-73, F-96, M-52: whenever nacre serve is ended, by whichever signal, each message
-// that it took comes to its end in the next ones: none is kept, none is begun more often
-// than it may be, each has one session and one row in the ledger with an end, whoever looked
-// meanwhile, and nothing runs.
+// F-61, F-73, F-96, M-52: nacre serve is ended at any time, by any signal, and each message that it
+// took comes to its end in the next ones. None is kept, and none is begun more often than it may
+// be. Each has one session and one row in the ledger with an end, whoever looked meanwhile, and
+// nothing runs.
 func TestWheneverServeIsEndedEachMessageComesToOneEnd(t *testing.T) {
 	t.Parallel()
 	random := seeded(t)

@@ -22,12 +22,11 @@ const (
 	killBudget, killBudgetFull = 30 * time.Second, 10 * time.Minute
 )
 
-// F-61, F-62, F-96, F-105: whenever nacre is ended, by whichever signal, the ledger, the
-// sessions, the chains and the project tell the same, once the next command has looked:
-// nothing runs, every call that began has at most one end and every question one, a run
-// is interrupted or at its end with its session, what landed landed once, and git works.
-// Every other case is a plain run, which has no row. The seed is in the log; NACRE_SEED=N
-// repeats it.
+// F-61, F-62, F-96, F-105: nacre is ended at any time, by any signal. Once the next command has
+// looked, the ledger, the sessions, the chains and the project tell the same. Nothing runs, and
+// every call that began has at most one end and every question one. A run is interrupted or at its
+// end with its session, what landed landed once, and git works. Every other case is a plain run,
+// which has no row. The seed is in the log; NACRE_SEED=N repeats it.
 func TestWheneverNacreIsEndedAllRecordsAgree(t *testing.T) {
 	random := seeded(t)
 	budget := killBudget

@@ -51,9 +51,9 @@ func (k *killing) whole(head ...string) {
 	}
 }
 
-// U-20, U-22, U-23, U-24: whatever moment a command on sessions is killed at, the work is there
-// whole or has arrived whole, the repository is as it was or as it should be, and the same command
-// again ends what it began or says why not. NACRE_SEED repeats a run.
+// U-20, U-22, U-23, U-24: a command on sessions is killed at any moment. The work is there whole or
+// has arrived whole, and the repository is as it was or as it should be. The same command again
+// ends what it began or says why not. NACRE_SEED repeats a run.
 func TestWheneverACommandOnSessionsIsKilledNothingIsLost(t *testing.T) {
 	t.Parallel()
 	i := install(t)

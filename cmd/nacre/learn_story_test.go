@@ -11,10 +11,10 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// U-40: a project's first run is refused five things. A person looks at what is proposed,
-// approves four lines, a call of a tool with these arguments among them, and the run
-// is given once more: on a fresh clone, whole. What was refused for good is refused again, and
-// the tool with other arguments is, too.
+// U-40: a project's first run is refused five things. A person looks at what is proposed and
+// approves four lines, a call of a tool with these arguments among them. The run is given once
+// more: on a fresh clone, whole. What was refused for good is refused again, and the tool with
+// other arguments is, too.
 func TestAProjectsSecondRunIsWhole(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")

@@ -162,8 +162,8 @@ func TestWhatWasAskedAfterReadingStandsApart(t *testing.T) {
 	i.nacre("explain", "task").want(t, 2, "learned.toml", "366 days")
 }
 
-// U-40: what a credential was asked for beyond its scope is a line of its own, approved by its
-// number alone; it is then used for exactly that, by the group whose session asked.
+// U-40: what a credential was asked for beyond its scope is a line of its own, approved by its number alone. It
+// is then used for exactly that, by the group whose session asked.
 func TestWhatACredentialIsForIsLearned(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")
@@ -209,8 +209,9 @@ func TestWhatACredentialIsForIsLearned(t *testing.T) {
 	has(t, i.records("three"), `"reason":"revoked"`, "beside config.toml: it was taken back, or is over")
 }
 
-// U-40, M-42: a folder that sessions asked for and were not shown is proposed, apart from all; approved, it is
-// shown as soon as an agent of the group asks, until the approval is taken back. What nobody is shown stays so.
+// U-40, M-42: a folder that sessions asked for and were not shown is proposed, apart from all. Once approved,
+// it is shown as soon as an agent of the group asks, until the approval is taken back. What nobody is shown
+// stays so.
 func TestAFolderThatWasNotShownIsLearned(t *testing.T) {
 	t.Parallel()
 	i := besideProject(t)

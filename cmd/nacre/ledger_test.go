@@ -91,8 +91,8 @@ func seedLedger(t *testing.T, path string) string {
 	return name
 }
 
-// F-103: work that stayed on a branch of its own is merged in the ledger too, once a
-// person has merged it or applied it, and rejected where they threw it away.
+// F-103: work that stayed on a branch of its own is merged in the ledger too, once a person has
+// merged it or applied it. It is rejected where they threw it away.
 func TestWhatAPersonTakesIsMergedInTheLedger(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -128,8 +128,9 @@ func TestWhatAPersonTakesIsMergedInTheLedger(t *testing.T) {
 	}
 }
 
-// U-25, F-96, F-128: each run and each visit has one row in the ledger with one end, whatever
-// ended it, also where its session is used again or removed; who looks twice finds the same.
+// U-25, F-96, F-128: each run and each visit has one row in the ledger with one end, whatever ended
+// it. That holds where its session is used again or removed, too, and who looks twice finds the
+// same.
 func TestTheLedgerHoldsEveryRunAndVisit(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -8,9 +8,9 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// P-03: what did not land is there to be looked at, and what nacre says of the folder
-// is true: of a layer, the files that differ from a commit, which is named; and in it
-// is nothing that only the kernel needed, which an ordinary user cannot look into.
+// P-03: what did not land is there to be looked at, and what nacre says of the folder is true. Of a
+// layer, that is the files that differ from a commit, which is named. Nothing is in it that only
+// the kernel needed, which an ordinary user cannot look into.
 func TestARunThatDoesNotLandSaysWhatItsFolderHolds(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -23,8 +23,8 @@ func (i *installation) taskRefused(session string) {
 	i.nacre("task", "run", i.tasks(1)[0], "--project", "p", "--recording", rec, "--session", session, "--check", "false").want(i.t, 1)
 }
 
-// U-22, F-123: what did not land is seen and landed with one command each, by a merge with what
-// the branch has by then; and the session's copy of it goes.
+// U-22, F-123: what did not land is seen and landed with one command each, by a merge with what the
+// branch has by then. The session's copy of it goes.
 func TestWhatDidNotLandIsSeenAndApplied(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(i *installation) (path, text string){
@@ -197,8 +197,8 @@ func TestOldSessionsAreRemoved(t *testing.T) {
 	i.nacre("sessions", "list").want(t, 2, "[retention] older")
 }
 
-// U-21: what a failing check printed is shown where it failed, without secrets, kept with
-// the session, and told to the agent where it may try again on what it left.
+// U-21: what a failing check printed is shown where it failed, without secrets, and kept with the
+// session. It is told to the agent where it may try again on what it left.
 func TestAFailedCheckIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -75,8 +75,8 @@ func TestACommandGetsATerminalThatIsNotThePersons(t *testing.T) {
 	_ = screen.master.Close()
 }
 
-// The same holds for what it reads, where its output goes to a file: from the
-// keyboard it gets what is typed, and no terminal to print on or set up.
+// The same holds for what it reads, where its output goes to a file. From the keyboard it gets what
+// is typed, and no terminal to print on or set up.
 func TestACommandDoesNotGetThePersonsKeyboard(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -223,10 +223,9 @@ for _ in range(40):
 time.sleep(60)
 `
 
-// M-12, M-16: an ordinary user's agent that leaves the user's programs no epoll
-// watches is ended for it: without one no program in Go starts, nacre's own neither,
-// and nobody could stop the agent. For a moment it takes them from all that this user
-// runs, so nothing else may.
+// M-12, M-16: an ordinary user's agent that leaves the user's programs no epoll watches is ended
+// for it. Without one no program in Go starts, nacre's own neither, and nobody could stop the
+// agent. For a moment it takes them from all that this user runs, so nothing else may.
 func TestWhoTakesAllOfAUsersWatchesIsEnded(t *testing.T) {
 	if os.Geteuid() == 0 || os.Getenv("NACRE_ALONE") == "" {
 		t.Skip("an ordinary user of whom nothing else runs: NACRE_ALONE=1, as .ci/as-user sets it (root's sandboxes are users of their own)")

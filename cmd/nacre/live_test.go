@@ -407,8 +407,8 @@ func TestOnAFullDiskNothingIsLost(t *testing.T) {
 	if watched && have.code == 124 {
 		return
 	}
-	// Which writer meets the full disk first is not ours to say; a store that could
-	// not be opened for it ends the run with the code of what is missing.
+	// Which writer meets the full disk first is not ours to say. A store that could not be opened
+	// for it ends the run with the code of what is missing.
 	if have.code != 1 && have.code != 3 {
 		t.Fatalf("exit %d, want 1 or 3\n%s%s", have.code, have.stdout, have.stderr)
 	}

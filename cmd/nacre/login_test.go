@@ -75,9 +75,9 @@ END
 echo "found $found"
 `
 
-// U-02, F-112: a person's subscription login answers the calls of a session, a token that was
-// revoked is replaced on the host, and neither the login nor the token is inside: in no
-// file, environment, argument or memory.
+// U-02, F-112: a person's subscription login answers the calls of a session, and a token that was
+// revoked is replaced on the host. Neither the login nor the token is inside: in no file, environment,
+// argument or memory.
 func TestASubscriptionLoginStaysOutside(t *testing.T) {
 	t.Parallel()
 	vendor := &loginVendor{}
@@ -126,7 +126,7 @@ func TestASubscriptionLoginStaysOutside(t *testing.T) {
 }
 
 // U-02: a login that is half-written, that has ended, or that its vendor refreshes with another
-// account's is not used: whoever asks for a model, and whoever asks for the logins, is told what to do.
+// account's is not used. Whoever asks for a model, and whoever asks for the logins, is told what to do.
 func TestALoginThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	const another = "e30.eyJodHRwczovL2FwaS5vcGVuYWkuY29tL2F1dGgiOnsiY2hhdGdwdF9hY2NvdW50X2lkIjoiYWNjdC1iIn19.c2ln" // of acct-b
@@ -169,8 +169,8 @@ curl -sS "$OPENAI_BASE_URL/responses" -H "authorization: Bearer $OPENAI_API_KEY"
 	}
 }
 
-// U-02: whoever opens an agent, runs a task or asks doctor where neither a key nor a login is there
-// is told of both, and of what a login that is kept still needs.
+// U-02: where neither a key nor a login is there, whoever opens an agent, runs a task or asks doctor is
+// told of both. They are told, too, what a login that is kept still needs.
 func TestAMissingLoginIsNamed(t *testing.T) {
 	t.Parallel()
 	git, err := exec.LookPath("git") // a native program that says which version it is

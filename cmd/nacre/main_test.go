@@ -36,9 +36,9 @@ func TestMain(m *testing.M) {
 	os.Exit(testpeer.Main(func() int { bin = testpeer.Built(); return m.Run() }))
 }
 
-// What every start would pay for is not in the programs, whichever library it
-// would come with: Prometheus' own, and what finds methods by name, for which the
-// linker keeps every method of every type.
+// What every start would pay for is not in the programs, whichever library it would come with. That
+// is Prometheus' own, and what finds methods by name, for which the linker keeps every method of
+// every type.
 func TestStartsPayForNothingThatTheyDoNotUse(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"nacre", "brain", "ipc", "ipc-mcp", "sandbox-init"} {

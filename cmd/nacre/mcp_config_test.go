@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// M-01, F-132: nacre run takes a file of MCP servers as agents do, and starts none of them: it begins
-// where each is a plugin whose tools the group may use, and else names what makes it one. What
+// M-01, F-132: nacre run takes a file of MCP servers as agents do, and starts none of them. It begins
+// where each is a plugin whose tools the group may use, and otherwise names what makes it one. What
 // such a file may hold of secrets is never repeated.
 func TestARunWantsMCPServersThatArePlugins(t *testing.T) {
 	t.Parallel()

@@ -67,9 +67,9 @@ func (i *installation) unnamed(told, word string) []string {
 // canary is a word that is nowhere but where a session has put it.
 const canary = "quokkaburra"
 
-// planted is an installation with a task that has landed and whose agent was asked of
-// the canary, remembered it and reported it; an auditor has read all of that, and a
-// conversation goes on in which it was said.
+// planted is an installation with a task that has landed and whose agent was asked of the canary,
+// remembered it and reported it. An auditor has read all of that, and a conversation goes on in
+// which it was said.
 func planted(t *testing.T) *installation {
 	t.Helper()
 	i := install(t)
@@ -97,8 +97,8 @@ func planted(t *testing.T) *installation {
 	return i
 }
 
-// M-57: whatever is kept of a task, of who audited it and of what was said goes, or is
-// named with what removes it: no file of the state holds its words without.
+// M-57: whatever is kept of a task, of who audited it and of what was said goes, or is named with
+// what removes it. No file of the state that holds its words is left unnamed.
 func TestAllThatHoldsItIsNamed(t *testing.T) {
 	t.Parallel()
 	i := planted(t)
@@ -317,8 +317,8 @@ func TestAScheduleOfASessionIsNamed(t *testing.T) {
 	i.allNamed(told.stdout)
 }
 
-// M-57: a session that can go on keeps what it needs to: it is named with what carries
-// it to its end, and what is to be asked then, which erases it.
+// M-57: a session that can go on keeps what it needs to. It is named with what carries it to its
+// end, and what is to be asked then, which erases it.
 func TestASessionThatGoesOnIsNamed(t *testing.T) {
 	t.Parallel()
 	i := install(t)

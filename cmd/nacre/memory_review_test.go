@@ -14,8 +14,8 @@ const memoryTools = "[groups.main]\ntools = [\"memory_*\"]\n"
 // verdict asks what would be decided on a memory, without storing it.
 const verdict = `ipc --dry-run memory_store '{"type":"fact","content":"a fact"}'`
 
-// F-86, M-52: what a session recalls of what untainted sessions stored does not taint it; what
-// nobody knows the origin of, what the operator has declined and what was trusted once does.
+// F-86, M-52: what a session recalls of what untainted sessions stored does not taint it. What nobody
+// knows the origin of, what the operator has declined and what was trusted once does.
 func TestRecallingWhatUntaintedSessionsStored(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -68,8 +68,8 @@ func (i *installation) reviewed(group string) (list []waitingEntry) {
 	return list
 }
 
-// F-85, M-50b: what an operator's own conversation stored is offered for trust, and is in the
-// brief of the next session once it is trusted; what a stranger's stored is not offered.
+// F-85, M-50b: what an operator's own conversation stored is offered for trust, and is in the brief of
+// the next session once it is trusted. What a stranger's stored is not offered.
 func TestAnOperatorsConversationIsReviewed(t *testing.T) {
 	t.Parallel()
 	says := func(content string) []scriptedmodel.Turn {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// K-27: an address that an agent was shown as a word is sealed in the memory that it stores; a later
+// K-27: an address that an agent was shown as a word is sealed in the memory that it stores. A later
 // session finds it, sees a word of its own, and can use it.
 func TestMemorySealsPersonalValues(t *testing.T) {
 	t.Parallel()

@@ -307,8 +307,8 @@ func TestAClientThatLeavesLeavesNoCredential(t *testing.T) {
 	i.nacre("credentials", "sweep").want(t, 0, "nothing was left")
 }
 
-// M-36: a remote that is named as ssh names it is asked for over https, where a credential is
-// for that repository, and any other one is left as it is.
+// M-36: a remote that is named as ssh names it is asked for over https, where a credential is for that
+// repository. Any other one is left as it is.
 func TestARemoteOfSSHIsAskedForOverHTTPS(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "git")
@@ -444,8 +444,8 @@ policy = '''{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action"
 	}
 }
 
-// M-55: what is left of a granted budget is good in the run that goes on after a kill, and no more
-// than that; no credential is kept, each opening mints its own.
+// M-55: what is left of a granted budget is good in the run that goes on after a kill, and no more than
+// that. No credential is kept, and each opening mints its own.
 func TestAGrantedBudgetOutlivesAKill(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")

@@ -11,8 +11,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// U-01, U-31: who has a project of npm's, Claude Code and a key gets from nothing to a sealed
-// turn that ran the project's tests in three commands: setup, doctor and the one that setup
+// U-01, U-31: who has a project of npm's, Claude Code and a key gets from nothing to a sealed turn
+// that ran the project's tests in three commands. They are setup, doctor and the one that setup
 // names as the next. .ci/release walks it with what a package installed, in 60 s.
 func TestANewcomerGetsToASealedTurn(t *testing.T) {
 	t.Parallel()

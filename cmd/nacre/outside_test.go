@@ -11,8 +11,8 @@ import (
 )
 
 // M-33, M-36, D-21, M-40: what a session uses outside is nowhere that its agent could look, and in nothing that
-// nacre keeps or says: the key that logs in over SSH, the tokens of a sign-in at an MCP server, and what
-// plugins and chats are given.
+// nacre keeps or says. That is the key that logs in over SSH, the tokens of a sign-in at an MCP server, and
+// what plugins and chats are given.
 func TestWhatIsUsedOutsideIsNowhereInside(t *testing.T) {
 	t.Parallel()
 	for name, opened := range map[string]func(t *testing.T) (i *installation, script string, used func() []string){

@@ -70,8 +70,8 @@ func (s *terminal) press(key, until string) {
 	})
 }
 
-// refuses answers no to the question that is shown and to each that comes after it, until
-// the overlay gives the terminal back: a real program asks for hosts of its own, too.
+// refuses answers no to the question that is shown and to each that comes after it, until the overlay gives the
+// terminal back. A real program asks for hosts of its own, too.
 func (s *terminal) refuses() {
 	s.t.Helper()
 	from, pressed := s.read, time.Time{}
@@ -112,9 +112,9 @@ func (s *terminal) quits(keys string, wait func() result) result {
 // given says that the overlay gave the terminal back.
 const given = "\x1b[<1u"
 
-// U-10, F-114: over a program that draws, a question is an overlay with the host's word, in
-// terminals of any size, with a bell and in the title; what was typed for the program, a paste and a report of the
-// terminal are the program's; Ctrl-] and a choice answer; the program draws anew.
+// U-10, F-114: over a program that draws, a question is an overlay with the host's word, in terminals of any size,
+// with a bell and in the title. What was typed for the program, a paste and a report of the terminal are the
+// program's. Ctrl-] and a choice answer, and the program draws anew.
 func TestAQuestionIsAnOverlayOverAProgramThatDraws(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string][2]uint16{"80x24": {24, 80}, "200x60": {60, 200}, "no size": {}} {
@@ -179,8 +179,8 @@ func TestOnADumbTerminalAQuestionIsALine(t *testing.T) {
 	}
 }
 
-// U-10: an agent that floods the terminal while its question waits, and paints an overlay
-// of its own, shows none of it, gets what is typed for it, and answers nothing.
+// U-10: an agent floods the terminal while its question waits, and paints an overlay of its own. It shows none of
+// that, gets what is typed for it, and answers nothing.
 func TestAnAgentCannotPaintOverAQuestion(t *testing.T) {
 	t.Parallel()
 	i := drawing(t, `stty raw -echo; printf '\033[?1049h\033[2Jready-%s' $((1+1)); until [ -e go ]; do sleep 0.1; done
@@ -260,8 +260,8 @@ func TestCtrlZStopsAnAgentAndFgGoesOn(t *testing.T) {
 	}
 }
 
-// F-135: a command that reads lines has no shell inside that could go on with it, so that
-// Ctrl-Z stops nacre; a shell inside has the key for what it runs.
+// F-135: a command that reads lines has no shell inside that could go on with it, so that Ctrl-Z stops nacre. A
+// shell inside has the key for what it runs.
 func TestCtrlZStopsACommandThatReadsLines(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -291,8 +291,8 @@ const (
 	heldUp = `until n=$(wc -l <p/n) && sleep 0.5 && test "$n" -ge 18 -a "$n" = "$(wc -l <p/n)"; do :; done 2>&-`
 )
 
-// U-01: a job that was stopped goes on in the background, and ends when its shell tells it to: with
-// more output than waits for the terminal, and while what is typed there is for the shell.
+// U-01: a job that was stopped goes on in the background, and ends when its shell tells it to. It does with more
+// output than waits for the terminal, and while what is typed there is for the shell.
 func TestAStoppedJobIsEndedByItsShell(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -320,8 +320,8 @@ func TestAStoppedJobIsEndedByItsShell(t *testing.T) {
 	}
 }
 
-// U-01: a job in the background whose terminal is closed ends, also where its output waits for that
-// terminal: the kernel tells of the end only who is in the foreground.
+// U-01: a job in the background whose terminal is closed ends, also where its output waits for that terminal. The
+// kernel tells of the end only who is in the foreground.
 func TestAJobEndsWithItsTerminal(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// F-95: whatever its whitelist says, an agent does not rewrite its own role, nor what
-// agents of the project obey: no task lands it, and a later one is as it was.
+// F-95: whatever its whitelist says, an agent does not rewrite its own role, nor what agents of the
+// project obey. No task lands it, and a later one is as it was.
 func TestATaskDoesNotRewriteItsOwnRole(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -27,8 +27,8 @@ func TestATaskDoesNotRewriteItsOwnRole(t *testing.T) {
 	}
 }
 
-// F-99: a gate that warns is seen by the agent and the person, one that advises stands in
-// the record, and neither is a refusal: not even a role that fails fast ends for it.
+// F-99: a gate that warns is seen by the agent and the person, and one that advises stands in the
+// record. Neither is a refusal: not even a role that fails fast ends for it.
 func TestGatesThatWarnAndAdviseLeaveATrace(t *testing.T) {
 	t.Parallel()
 	i := install(t)

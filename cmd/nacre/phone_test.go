@@ -61,7 +61,7 @@ func (p *phone) posts(path string, form url.Values) string {
 }
 
 // M-46: a person was paired at a chat by the code that was shown there, and a passkey of their phone is made for them.
-// It signs them in, by the name of the operator's TLS, until they are no operator any more: then neither the cookie
+// It signs them in, by the name of the operator's TLS, until they are no operator any more. Then neither the cookie
 // nor the passkey is good for anything, and what they approved together with another person does not count. At both
 // faces they are one person: of two who have to approve, they are one.
 func TestAPairedPersonHasAPasskeyOnTheirPhone(t *testing.T) {

@@ -71,8 +71,8 @@ func TestWhatWasPlantedIsNamedHoweverTheCommandEnds(t *testing.T) {
 	}
 }
 
-// U-14: what an agent planted is named however it ends, that of one which was killed by the next
-// command; and so is what a command planted that ran out of memory.
+// U-14: what an agent planted is named however it ends. What one planted which was killed is named by
+// the next command, and so is what a command planted that ran out of memory.
 func TestWhatAnAgentPlantedIsNamedHoweverItEnds(t *testing.T) {
 	t.Parallel()
 	const named = ".envrc is new or changed: direnv runs what it says"

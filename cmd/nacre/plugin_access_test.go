@@ -252,9 +252,9 @@ func TestPluginsTellWhatTheyWant(t *testing.T) {
 	hasNoSecret(t, i.state(), reachSecret)
 }
 
-// D-27: a plugin starts again in a session that is at work, with the same code and with
-// other code, whose tools its kernel knows from then on; what does not start, and a tool
-// that another one has the name of, changes nothing.
+// D-27: a plugin starts again in a session that is at work, with the same code and with other code,
+// whose tools its kernel knows from then on. What does not start, and a tool that another one has
+// the name of, changes nothing.
 func TestAPluginIsReloadedWhereItRuns(t *testing.T) {
 	t.Parallel()
 	i := reaching(t, "", "")

@@ -21,9 +21,9 @@ func (i *installation) allowing(tools string) {
 	i.write("home/.config/nacre/config.toml", "[groups.main]\ntools = ["+tools+"]\n")
 }
 
-// D-25, F-63: of two plugins with one tool both are left out, with a line that names
-// them, and all else works: in a session, in nacre serve and for whoever lists plugins.
-// doctor sees what sessions see.
+// D-25, F-63: of two plugins with one tool both are left out, with a line that names them, and all
+// else works. That holds in a session, in nacre serve and for whoever lists plugins. doctor sees
+// what sessions see.
 func TestAPluginThatCollidesIsLeftOut(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -122,8 +122,8 @@ func TestNothingOfAHostileHandlerOutlivesItsSession(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// D-21: a handler that is careless with its credential tells nobody: not as it is
-// and not in the usual spellings, in a result, an error, a crash or an event.
+// D-21: a handler that is careless with its credential tells nobody. The credential comes neither
+// as it is nor in the usual spellings, in a result, an error, a crash or an event.
 func TestACarelessHandlerTellsNobodyItsCredential(t *testing.T) {
 	t.Parallel()
 	i := hostile(t)

@@ -36,8 +36,8 @@ func TestTheTimesOfPlugins(t *testing.T) {
 	}
 }
 
-// K-33: each tool has its own time, by its manifest, and by the operator's word before that;
-// the agent waits for the slowest, and the record of one that is ended says why.
+// K-33: each tool has its own time, by its manifest, and by the operator's word before that. The
+// agent waits for the slowest, and the record of one that is ended says why.
 func TestEachToolHasItsOwnTime(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// server is a real MCP server as a plugin, made as its user makes it: asked for
-// its tools, put into the folder with all that it needs, and changed by edit.
+// server is a real MCP server as a plugin, made as its user makes it. It is asked for its tools, put
+// into the folder with all that it needs, and changed by edit.
 func (i *installation) server(name, variable, argument string, edit func(manifest map[string]any, command []any) []any, flags ...string) {
 	i.t.Helper()
 	node := testpeer.AtLeast(i.t, "node", "18")

@@ -8,9 +8,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 )
 
-// D-27: nacre serve takes what a plugin's folder is now, tools that are new, changed
-// and gone included: agents that start from then on have them, and other plugins
-// notice nothing. What cannot be started changes nothing.
+// D-27: nacre serve takes what a plugin's folder is now, tools that are new, changed and gone
+// included. Agents that start from then on have them, and other plugins notice nothing. What cannot
+// be started changes nothing.
 func TestAServedPluginIsReloadedWithOtherTools(t *testing.T) {
 	t.Parallel()
 	turn := func(command string) scriptedmodel.Turn {

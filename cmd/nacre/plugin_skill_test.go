@@ -8,10 +8,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 )
 
-// D-31, F-74: an agent finds the skills of the plugins that started, as their authors
-// wrote them or made of their schemas, and changes none; those of a plugin that
-// could not be read are not there, and its tools are nobody's. So do a recording, and
-// the command of nacre exec.
+// D-31, F-74: an agent finds the skills of the plugins that started, as their authors wrote them or
+// made of their schemas, and changes none. Those of a plugin that could not be read are not there,
+// and its tools are nobody's. So do a recording, and the command of nacre exec.
 func TestAnAgentFindsTheSkillsOfPlugins(t *testing.T) {
 	t.Parallel()
 	const look = `{ cd /opt/nacre/role/skills && ls -l near; cat near/SKILL.md far/SKILL.md; ls broken; echo mine > near/SKILL.md; rm -rf near; mkdir more; ipc broken_do '{}'; } > /workspace/said 2>&1; true`

@@ -79,9 +79,8 @@ func TestAPolicyIsHeldAgainstTheToolsOfPlugins(t *testing.T) {
 	}
 }
 
-// U-42: what a changed policy decides otherwise on the calls that were recorded is shown
-// before it goes live, and with require_replay no session begins under a policy that
-// nobody accepted.
+// U-42: what a changed policy decides otherwise on the calls that were recorded is shown before it
+// goes live. With require_replay no session begins under a policy that nobody accepted.
 func TestAPolicyIsSeenBeforeItDecides(t *testing.T) {
 	t.Parallel()
 	i := install(t)

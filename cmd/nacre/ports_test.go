@@ -72,9 +72,9 @@ func got(url string) string {
 	return string(body)
 }
 
-// U-06, F-119: a port that is published is reached on both loopback addresses of this machine
-// and nowhere else, by HTTP and by what upgrades from it, with each direction ending by
-// itself; it ends with the session.
+// U-06, F-119: a port that is published is reached on both loopback addresses of this machine and
+// nowhere else. HTTP reaches it, and what upgrades from it, with each direction ending by itself.
+// The port ends with the session.
 func TestAPublishedPortIsReachedOnTheLoopbackAlone(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]string{"IPv4": "127.0.0.1", "IPv6": "::1"} {

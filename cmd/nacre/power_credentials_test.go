@@ -27,10 +27,10 @@ curl -sf https://api.example.com/repos/acme/widget/pulls -d '{"title":"t","head"
 cat /tmp/said >/workspace/greeting.txt; echo "$BRANCH" >>/workspace/greeting.txt
 `
 
-// M-51: forced pushes and new credentials are powers of their own, and locked at first. A push
-// is forced where its own commits do not show that it follows, and goes out with the credential of the power alone; a
-// credential of a power is not even minted without it. A person gives them to one run by their names; once they are unlocked,
-// runs have them, one that has listened to an outsider has not, and one failure takes them back.
+// M-51: forced pushes and new credentials are powers of their own, and locked at first. A push is forced where its own
+// commits do not show that it follows, and goes out with the credential of the power alone. A credential of a power is not
+// even minted without it. A person gives them to one run by their names. Once they are unlocked, runs have them, one that has
+// listened to an outsider has not, and one failure takes them back.
 func TestForcedPushesAndNewCredentialsStartLocked(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "git")

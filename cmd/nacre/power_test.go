@@ -115,8 +115,8 @@ func TestPowersThatCannotBe(t *testing.T) {
 	}
 }
 
-// M-51, M-54: a run without a role is judged like one that has one: what it took makes the next
-// estimate, what a person accepts of it speaks for a power that it used, and its failure takes that
+// M-51, M-54: a run without a role is judged like one that has one. What it took makes the next
+// estimate, and what a person accepts of it speaks for a power that it used. Its failure takes that
 // power back.
 func TestARunWithoutARoleCountsToo(t *testing.T) {
 	t.Parallel()

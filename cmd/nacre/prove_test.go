@@ -12,9 +12,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// U-41, M-60: the machine, the configuration and the project that the person has are
-// attacked from outside, whole, and hold; every escape has a control that got through,
-// or says why it has none.
+// U-41, M-60: the machine, the configuration and the project that the person has are attacked from
+// outside, whole, and hold. Every escape has a control that got through, or says why it has none.
 func TestTheMachineIsProved(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -51,7 +50,7 @@ func TestTheMachineIsProved(t *testing.T) {
 	}
 }
 
-// U-41: where something of this machine runs what an agent tried to leave, whatever the sandbox did, the
+// U-41: something of this machine may run what an agent tried to leave, whatever the sandbox did. The
 // table has a row that says so, the last line counts it, and the exit code is 4.
 func TestAnAttackThatGetsThroughIsSaid(t *testing.T) {
 	t.Parallel()

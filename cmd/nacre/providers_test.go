@@ -86,10 +86,10 @@ func (s *shown) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// M-31, M-32, M-33, M-35: of every provider a session gets a credential of its own. Its host is shown
-// it, and nobody else, where that host redirects to neither; nothing of it is in the memory, the
-// environment or the files of the sandbox; it ends with the session. The probe mints one of each,
-// revokes it, and says how long that took.
+// M-31, M-32, M-33, M-35: of every provider a session gets a credential of its own. Its host is shown it, and
+// nobody else, where that host redirects to neither. Nothing of it is in the memory, the environment or the
+// files of the sandbox, and it ends with the session. The probe mints one of each, revokes it, and says how
+// long that took.
 func TestEveryProviderMintsForASessionAndForAProbe(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")

@@ -33,8 +33,8 @@ func newCompanyProxy(t *testing.T, to string) companyProxy {
 	return companyProxy{proxy, server}
 }
 
-// U-07, F-22: what a session may reach is reached through the proxy that the environment or the
-// config names, whose password is on the host alone, and a company's authority is trusted.
+// U-07, F-22: what a session may reach is reached through the proxy that the environment or the config
+// names, whose password is on the host alone. A company's authority is trusted.
 func TestSessionsReachTheNetworkThroughACompanysProxy(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")
@@ -73,8 +73,8 @@ func TestSessionsReachTheNetworkThroughACompanysProxy(t *testing.T) {
 	}
 }
 
-// U-07: a proxy that refuses is told where the operator looks, with why, nothing is reached without
-// it, and a config that cannot be meant is refused, as is a password that cannot be read.
+// U-07: a proxy that refuses is told where the operator looks, with why, and nothing is reached without
+// it. A config that cannot be meant is refused, as is a password that cannot be read.
 func TestAProxyThatRefusesIsTold(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")
@@ -107,7 +107,7 @@ func TestAProxyThatRefusesIsTold(t *testing.T) {
 }
 
 // U-07: an authority that is named and cannot be trusted is refused before anything begins, by whatever
-// would speak TLS: a library that leaves it out trusts whom the operator did not name.
+// would speak TLS. A library that leaves it out trusts whom the operator did not name.
 func TestAnAuthorityThatCannotBeReadIsRefused(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -195,8 +195,8 @@ func TestABrokenReceiptIsFound(t *testing.T) {
 	}
 }
 
-// M-68: a command and a task have one as well, by the name of a session or of the ledger's
-// row; what goes on has none yet, and what was killed says so.
+// M-68: a command and a task have one as well, by the name of a session or of the ledger's row. What
+// goes on has none yet, and what was killed says so.
 func TestReceiptsOfOtherWork(t *testing.T) {
 	t.Parallel()
 	i := install(t)

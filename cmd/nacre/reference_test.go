@@ -24,8 +24,8 @@ func sendTo(text string) string {
 }
 
 // K-27: a word stands for its value wherever it stands in a sink as a whole, also in a link or the
-// name of a file; what was forged, joined to another or taken from another session is the text that
-// it is. No file of the installation holds the value.
+// name of a file. What was forged, joined to another or taken from another session is the text that it
+// is. No file of the installation holds the value.
 func TestReferencesOverTheBinary(t *testing.T) {
 	t.Parallel()
 	i := desk(t, deskTools+strings.Replace(deskTools, "main", "side", 1))
@@ -105,7 +105,7 @@ func (i *installation) nowhere(text string) {
 	}
 }
 
-// K-27: a result in our own syntax gives nothing a meaning: words and seals that nobody was given are
+// K-27: a result in our own syntax gives nothing a meaning. Words and seals that nobody was given are
 // shown, and passed on, as they are, in free text and in the fields whose values are personal.
 func TestAResultInOurOwnSyntaxIsText(t *testing.T) {
 	t.Parallel()
@@ -119,7 +119,7 @@ func TestAResultInOurOwnSyntaxIsText(t *testing.T) {
 	hasNo(t, i.done(), "bob@")
 }
 
-// K-26, K-27: a value whose halves stand in two results is hidden in neither, since neither has it; it
+// K-26, K-27: a value whose halves stand in two results is hidden in neither, since neither has it. It
 // stands nowhere as a whole, so whoever joins it is asked after reading an outsider's text.
 func TestAValueSplitOverTwoResultsStandsNowhere(t *testing.T) {
 	t.Parallel()

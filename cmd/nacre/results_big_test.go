@@ -69,8 +69,9 @@ func most(t *testing.T, r *running) int {
 	return 0
 }
 
-// K-31, D-14: what an MCP server answers is held whole, paged or refused with a sentence, in bounded
-// memory, and the session goes on: 64 MiB, exactly the limit, a byte more, text without an end, and no UTF-8.
+// K-31, D-14: what an MCP server answers is held whole, paged or refused with a sentence, in bounded memory,
+// and the session goes on. It answers 64 MiB, exactly the limit, a byte more, text without an end, and no
+// UTF-8.
 func TestAnMCPServerThatAnswersTooMuch(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "python3")

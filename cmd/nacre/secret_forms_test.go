@@ -97,7 +97,7 @@ func (r result) hasNoSecret(t *testing.T, secrets ...string) {
 }
 
 // heldOpen keeps a sandbox open until its input ends, after a script and then all that its agent can
-// read; a word of the agent's own is in the environment of that last program.
+// read. A word of the agent's own is in the environment of that last program.
 const heldOpen = `(%s
 )
 code=$?
@@ -124,9 +124,9 @@ func (a *awaited) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// searched runs a script in a sandbox, and before that ends looks at all that its agent could: the
-// memory, environments and arguments of every process in it, and its files. None of the secrets that
-// are used by then may be there, or in what was said.
+// searched runs a script in a sandbox, and before that ends looks at all that its agent could. That
+// is the memory, environments and arguments of every process in it, and its files. None of the
+// secrets that are used by then may be there, or in what was said.
 func (i *installation) searched(script string, used func() []string, options ...string) result {
 	i.t.Helper()
 	word := rand.Text()

@@ -8,9 +8,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 )
 
-// F-64: a route is the right to be answered. To the very sender of a message, however
-// short the name is, goes the answer with nobody asked, also where the sender is no
-// operator; whoever else the agent would write to is asked about.
+// F-64: a route is the right to be answered. The answer goes to the very sender of a message,
+// however short the name is, with nobody asked, also where the sender is no operator. Whoever else
+// the agent would write to is asked about.
 func TestTheSenderIsAnsweredUnattended(t *testing.T) {
 	t.Parallel()
 	for name, operator := range map[string]string{"an outsider": "false", "an operator": "true"} {
@@ -37,8 +37,8 @@ func TestTheSenderIsAnsweredUnattended(t *testing.T) {
 	}
 }
 
-// M-50b: an outsider is told unasked what is public, and not what the group keeps: once the
-// agent has looked into its memory, a person is asked, in the next turn too.
+// M-50b: an outsider is told unasked what is public, and not what the group keeps. Once the agent
+// has looked into its memory, a person is asked, in the next turn too.
 func TestAnOutsiderIsNotToldWhatTheGroupKeeps(t *testing.T) {
 	t.Parallel()
 	for name, public := range map[string]string{"kept": "", "public": `public = ["memory_search"]`} {
@@ -68,8 +68,8 @@ func TestAnOutsiderIsNotToldWhatTheGroupKeeps(t *testing.T) {
 	}
 }
 
-// M-50b: what the group's memory holds is not told before an outsider's turn, and once an
-// operator's turn was told it, an outsider of the same conversation is answered with a question.
+// M-50b: what the group's memory holds is not told before an outsider's turn. Once an operator's
+// turn was told it, an outsider of the same conversation is answered with a question.
 func TestAnOutsiderIsNotToldWhatAnOperatorWas(t *testing.T) {
 	t.Parallel()
 	const kept = "the safe is behind the picture"

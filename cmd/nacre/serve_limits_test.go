@@ -65,9 +65,9 @@ func TestAFloodOfMessages(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// D-36: what a message goes on with is what its route says: nothing, what its sender
-// said last, or the conversation that it names; over a restart, until it has rested too
-// long, and never in another group.
+// D-36: what a message goes on with is what its route says: nothing, what its sender said last, or
+// the conversation that it names. It does over a restart, until it has rested too long, and never
+// in another group.
 func TestConversations(t *testing.T) {
 	t.Parallel()
 	routes := ""
@@ -129,8 +129,8 @@ func TestConversations(t *testing.T) {
 	told("ada:kiwis", "", "limes")
 }
 
-// D-36, M-52: after a turn that was cut short a conversation goes on from what was
-// kept of it, and not from what the brain wrote into its own folder meanwhile.
+// D-36, M-52: after a turn that was cut short a conversation goes on from what was kept of it. It
+// does not go on from what the brain wrote into its own folder meanwhile.
 func TestAConversationThatWasCutShort(t *testing.T) {
 	t.Parallel()
 	i, server := answering(t, "resume")

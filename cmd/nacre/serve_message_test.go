@@ -88,9 +88,8 @@ func TestAServeIsKilledInTheMiddleOfAMessage(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// M-52: with two nacre serve the one that lives carries on what the other one was at,
-// and one message that kills whoever begins it is given up after the second time,
-// with a record and an event.
+// M-52: with two nacre serve the one that lives carries on what the other one was at. One message
+// that kills whoever begins it is given up after the second time, with a record and an event.
 func TestAMessageThatKillsItsServe(t *testing.T) {
 	t.Parallel()
 	i, _ := answering(t, "fresh")

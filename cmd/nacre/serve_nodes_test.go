@@ -162,8 +162,8 @@ func (n *clusterNode) heardOf(words []string) (begun int) {
 	return begun
 }
 
-// isOver is what a node says at its end that others declared over, and isAlone what one says that was cut off
-// for longer than a record may wait for the store.
+// isOver is what a node says at its end that others declared over. isAlone is what one says that was cut off for longer
+// than a record may wait for the store.
 const (
 	isOver  = "other nodes declared this node over"
 	isAlone = "can no longer be written: [store]: the database does not answer"
@@ -220,8 +220,8 @@ func (c *cluster) check(words []string) {
 	c.table = append(c.table, "", fmt.Sprintf("%d messages: begun once %d, begun again after an interruption and told so %d, come to their end %d, left 0", len(words), once, twice, ended))
 }
 
-// ticks asks at one node for a tick of a schedule that was made at another, and kills the
-// node whose agent has it in hand: a third carries it on, once.
+// ticks asks at one node for a tick of a schedule that was made at another, and kills the node whose agent has it in hand.
+// A third carries it on, once.
 func (c *cluster) ticks() {
 	c.t.Helper()
 	const task = "water the plants"
@@ -271,10 +271,10 @@ func (c *cluster) ticks() {
 	victim.starts()
 }
 
-// X-02, X-03, M-52: three nodes, each with a disk of its own, share a PostgreSQL. One is
-// killed, one stands still and goes on, one is cut off: what each had in hand is begun
-// again elsewhere, told that it was begun, and what waited is begun; who comes back learns
-// that it is over and ends. So it is with a tick of a schedule, which all nodes know. `make demo-cluster` shows the table.
+// X-02, X-03, M-52: three nodes, each with a disk of its own, share a PostgreSQL. One is killed, one stands still and goes
+// on, and one is cut off. What each had in hand is begun again elsewhere, told that it was begun, and what waited is
+// begun. Who comes back learns that it is over and ends. So it is with a tick of a schedule, which all nodes know. `make
+// demo-cluster` shows the table.
 func TestNodesCarryOnEachOthersMessages(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "fresh", 2, "one", "two", "three")
@@ -307,8 +307,8 @@ func TestNodesCarryOnEachOthersMessages(t *testing.T) {
 	t.Log("\n" + strings.Join(c.table, "\n"))
 }
 
-// X-02: a node that is over says what to do, also where it learns it from a record that it may no
-// longer write, because its own question about its lease is not answered.
+// X-02: a node that is over says what to do, also where it learns it from a record that it may no longer write. Its own
+// question about its lease is not answered there.
 func TestANodeLearnsFromARecordThatItIsOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "fresh", 1, "one", "two")
@@ -333,9 +333,9 @@ func (c *cluster) waits() {
 	}
 }
 
-// X-04: a conversation goes on at one node at a time, in the order in which its messages were
-// taken at any; and a group has as many agents as it may have over all nodes. What waits is
-// begun as soon as its turn comes, also when the node before it was killed.
+// X-04: a conversation goes on at one node at a time, in the order in which its messages were taken at any. A group has as
+// many agents as it may have over all nodes. What waits is begun as soon as its turn comes, also when the node before it
+// was killed.
 func TestNodesTakeTurns(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "resume", 2, "one", "two")

@@ -15,10 +15,10 @@ import (
 	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
-// channelHandler is a channel in Python: each line of what lies in its data folder's
-// inbox is a message, "SENDER:BODY" or "SENDER/CONVERSATION:BODY", and what the agent
-// sends is printed to its outbox. When it shuts down, what was not taken from it is left to
-// the one that a reload puts in its place.
+// channelHandler is a channel in Python. Each line of what lies in its data folder's inbox is a
+// message, "SENDER:BODY" or "SENDER/CONVERSATION:BODY", and what the agent sends is printed to its
+// outbox. When it shuts down, what was not taken from it is left to the one that a reload puts in
+// its place.
 const channelHandler = `import json, os, sys, threading, time
 lock, answered, closing, watching, answer = threading.Lock(), threading.Event(), threading.Event(), None, {}
 def say(m):

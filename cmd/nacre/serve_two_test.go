@@ -56,9 +56,9 @@ func TestTwoServeStartEachTickOnce(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// D-34: a nacre serve is killed while its agents run. The other one carries on what
-// missed ticks are run of, once and in the same session, and nothing else; nobody
-// else's tick is begun again, and an end that is told does the same.
+// D-34: a nacre serve is killed while its agents run. The other one carries on what missed ticks
+// are run of, once and in the same session, and nothing else. Nobody else's tick is begun again,
+// and an end that is told does the same.
 func TestAServeIsKilledInTheMiddleOfATick(t *testing.T) {
 	t.Parallel()
 	i, server := thinks(t, "", scriptedmodel.Script{Turns: []scriptedmodel.Turn{holds("echo ended >> /workspace/group/log"), {Text: "Done."}}})
@@ -115,8 +115,8 @@ func TestATickThatKillsItsServe(t *testing.T) {
 	}
 }
 
-// D-33: with two nacre serve a message is answered once, by the one whose chat it
-// came in on, and when that one is killed the chat is the other's again.
+// D-33: with two nacre serve a message is answered once, by the one whose chat it came in on. When
+// that one is killed the chat is the other's again.
 func TestTwoServeAnswerOnce(t *testing.T) {
 	t.Parallel()
 	i, server := thinks(t, "[groups.main]\ntools = [\"send_local\"]\n[[route]]\nchannel = \"local\"\nsender = \"ada\"\ngroup = \"main\"\noperator = true\n",

@@ -6,7 +6,7 @@ import (
 )
 
 // the nacre of an earlier commit made the store, and works on in it beside this one, which brought the tables
-// forward: each carries on what the other was working on when it was killed.
+// forward. Each carries on what the other was working on when it was killed.
 func TestTwoVersionsWorkSideBySide(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("NACRE_OLDER") == "" {

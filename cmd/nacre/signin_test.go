@@ -218,8 +218,8 @@ func backFrom(page string) string {
 	return at.Query().Get("redirect_uri")
 }
 
-// M-36: a person signs in at an MCP server once; its plugin is given tokens that are
-// refreshed, nothing of them is inside or in what nacre records, and a sign-out revokes them.
+// M-36: a person signs in at an MCP server once, and its plugin is given tokens that are refreshed.
+// Nothing of them is inside or in what nacre records, and a sign-out revokes them.
 func TestAPersonSignsInAtAnMCPServer(t *testing.T) {
 	t.Parallel()
 	i, s, web := signingIn(t)

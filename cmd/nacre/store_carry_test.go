@@ -122,8 +122,8 @@ func (c *carriers) landed(sessions ...string) {
 	}
 }
 
-// a machine that is cut off from the store in the middle of its run works on, and lands nothing when it comes
-// back: the run lands at the machine that took it over, once.
+// a machine that is cut off from the store in the middle of its run works on, and lands nothing when it comes back.
+// The run lands once, at the machine that took it over.
 func TestAMachineThatIsCutOffLandsNothing(t *testing.T) {
 	t.Parallel()
 	c := newCarriers(t, 1)
@@ -147,7 +147,7 @@ func TestAMachineThatIsCutOffLandsNothing(t *testing.T) {
 }
 
 // whoever stands still in the middle of a landing moves the branch never, or has moved it, which the machine that
-// takes the run over finds. The lock of the project that both have is git's, and whose it is nobody can tell: while it is
+// takes the run over finds. The lock of the project that both have is git's, and whose it is nobody can tell. While it is
 // held, the work of the other one is on a branch, and it says how to take it.
 func TestWhoStandsStillInALandingLandsOnce(t *testing.T) {
 	t.Parallel()
@@ -174,8 +174,8 @@ func TestWhoStandsStillInALandingLandsOnce(t *testing.T) {
 	c.landed("after")
 }
 
-// the run of a machine that is lost goes on once more where the one that took it over is lost, too, and
-// not a third time: what ends each machine that takes it would end all of them.
+// the run of a machine that is lost goes on once more where the one that took it over is lost, too, and not a third
+// time. What ends each machine that takes it would end all of them.
 func TestARunIsCarriedOnTwice(t *testing.T) {
 	t.Parallel()
 	c := newCarriers(t, 2)
@@ -212,8 +212,8 @@ func TestARunIsCarriedOnTwice(t *testing.T) {
 	c.one.nacre("audit", "verify").want(t, 0)
 }
 
-// a run that somebody changed in the database, or that is damaged there, goes on nowhere, and the node
-// says which and why: nothing of it is run, and it stays for its own machine.
+// a run that somebody changed in the database, or that is damaged there, goes on nowhere, and the node says
+// which and why. Nothing of it is run, and it stays for its own machine.
 func TestARunThatWasChangedInTheStoreGoesOnNowhere(t *testing.T) {
 	t.Parallel()
 	c := newCarriers(t, 1)

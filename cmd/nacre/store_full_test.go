@@ -9,7 +9,7 @@ import (
 )
 
 // where the disk of the database is full to the last byte, a command that has to be recorded does not run, and
-// says so; a node lives, begins nothing, and loses nothing of what it was told or had in hand. With room again all of it goes
+// says so. A node lives, begins nothing, and loses nothing of what it was told or had in hand. With room again all of it goes
 // on, also where the server ended over it and was started once more.
 func TestNothingIsLostWhereTheDatabaseIsFull(t *testing.T) {
 	t.Parallel()

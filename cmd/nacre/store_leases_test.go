@@ -11,7 +11,7 @@ import (
 )
 
 // what is minted on one machine is listed on another, refused there by what is revoked, and taken back
-// there when its machine is lost, with nothing that the database tells who reads it or believes of who changed it. A
+// there when its machine is lost. Who reads the database learns nothing of it, and who changes it is not believed. A
 // machine that stood still mints nothing any more. What ends by itself goes by the database's clock.
 func TestWhatALostMachineMintedIsTakenBackByAnother(t *testing.T) {
 	t.Parallel()

@@ -11,8 +11,8 @@ import (
 )
 
 // K-20: what a machine prunes of its chains leaves the store, too, after the store has the checkpoint that says
-// so; the chains of a machine that is gone for good leave it by a statement of the installation's key. Every
-// machine verifies then, and nothing else may be missing. What cannot be verified is kept.
+// so. The chains of a machine that is gone for good leave it by a statement of the installation's key. Every machine
+// verifies then, and nothing else may be missing. What cannot be verified is kept.
 func TestWhatIsOldAndWhoIsGoneLeaveTheStore(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)

@@ -13,7 +13,7 @@ import (
 )
 
 // the run of a machine that is lost goes on at another node, in that one's own copy of the project. Killed
-// with a snapshot in the store, its agent does not work again; stopped before there was one, it begins anew, and
+// with a snapshot in the store, its agent does not work again. Stopped before there was one, it begins anew, and
 // what was stopped ends as soon as it goes on. Each lands once. A machine that is back learns who goes on.
 func TestARunOfALostMachineGoesOnAtAnother(t *testing.T) {
 	t.Parallel()

@@ -166,7 +166,7 @@ func TestTheEndOfASessionIsSaidAgain(t *testing.T) {
 }
 
 // a node that serves notices by itself that a session of another machine is lost, records it and says so in the
-// store's list; what its machine removes leaves the list, and so does, by age, what a lost machine left in it.
+// store's list. What its machine removes leaves the list, and so does, by age, what a lost machine left in it.
 func TestANodeNoticesLostSessionsByItself(t *testing.T) {
 	t.Parallel()
 	c := restingCluster(t, "fresh", 1, "one")

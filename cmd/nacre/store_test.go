@@ -56,10 +56,9 @@ func (i *installation) admits(t *testing.T, others ...*installation) {
 	}
 }
 
-// a machine records nothing in a store, and so does nothing, before the machine that
-// holds the installation's key admits it. Then the chains of all are verified at each: what was
-// recorded at a machine that is lost is there, what somebody changed in the database is found,
-// and so is a machine that was put back to yesterday.
+// a machine records nothing in a store, and so does nothing, before the machine that holds the
+// installation's key admits it. Then the chains of all are verified at each. What was recorded at a machine that is
+// lost is there, what somebody changed in the database is found, and so is a machine that was put back to yesterday.
 func TestTheChainsOfAllMachinesAreVerifiedAtEach(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)
@@ -163,9 +162,9 @@ func TestNothingRunsWhereItsStoreTakesNoRecord(t *testing.T) {
 	touch("[store]", "a newer nacre")
 }
 
-// a question of a session at one machine is listed, shown and answered at another
-// one, once; what is revoked at one machine is refused at the other from then on. A machine
-// whose store is away refuses every call, and says why.
+// a question of a session at one machine is listed, shown and answered at another one, once. What is
+// revoked at one machine is refused at the other from then on. A machine whose store is away refuses every call, and
+// says why.
 func TestQuestionsAndRevocationsAreEveryMachines(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)
@@ -227,8 +226,8 @@ func TestMachinesShareRates(t *testing.T) {
 	}
 }
 
-// the store's tables are brought forward, looked at, copied and put back with commands;
-// doctor says how the store is; without a store, and with a copy that is none, they are refused.
+// the store's tables are brought forward, looked at, copied and put back with commands, and doctor says how the
+// store is. Without a store, and with a copy that is none, they are refused.
 func TestTheStoreIsLookedAfter(t *testing.T) {
 	t.Parallel()
 	server := testpeer.Postgres(t)
@@ -255,8 +254,8 @@ func TestTheStoreIsLookedAfter(t *testing.T) {
 	has(t, away.nacre("doctor", "--no-turns").stdout, "does not answer")
 }
 
-// what a machine remembered is moved into the store; what agents store at one machine is found, vouched for and
-// erased at another, by commands and by their tools; the copy of a store holds it; and no session begins without it.
+// what a machine remembered is moved into the store. What agents store at one machine is found, vouched for and
+// erased at another, by commands and by their tools. The copy of a store holds it, and no session begins without it.
 func TestMemoriesAreEveryMachines(t *testing.T) {
 	t.Parallel()
 	server := testpeer.Postgres(t)
@@ -290,8 +289,8 @@ func TestMemoriesAreEveryMachines(t *testing.T) {
 	restored.nacre("memory", "list").want(t, 3, "does not answer")
 }
 
-// nacre store migrate moves a memory whole or not at all, wherever it is killed, and again it moves what is left:
-// nothing that was superseded is current in between, and no session that still uses the file loses what it remembers.
+// nacre store migrate moves a memory whole or not at all, wherever it is killed, and again it moves what is left.
+// Nothing that was superseded is current in between, and no session that still uses the file loses what it remembers.
 func TestAMemoryIsMovedWholeWhereverThatIsKilled(t *testing.T) {
 	t.Parallel()
 	server := testpeer.Postgres(t)

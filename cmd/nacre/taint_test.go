@@ -54,8 +54,8 @@ func TestACommandsWordsAreTheOperators(t *testing.T) {
 	}
 }
 
-// K-29: a person reads the text that the values of a call are from, and hands authority to
-// it once: what it says is not asked any more, and what another says is.
+// K-29: a person reads the text that the values of a call are from, and hands authority to it once.
+// What it says is not asked any more, and what another says is.
 func TestAPersonHandsAuthorityToAText(t *testing.T) {
 	t.Parallel()
 	i := desk(t, deskTools)

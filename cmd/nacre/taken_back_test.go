@@ -34,10 +34,9 @@ func endless(open *atomic.Int32, w http.ResponseWriter, r *http.Request, beginni
 	<-r.Context().Done()
 }
 
-// M-35: what carries a credential is closed when its session is stopped, loses its grants
-// or is contained, or when an operator takes the credential out of config.toml, says less of it there or leaves a
-// file that cannot be read, although neither its host nor its client wants it to end. What was minted is taken
-// back with the session.
+// M-35: what carries a credential is closed when its session is stopped, loses its grants or is contained. So it is when
+// an operator takes the credential out of config.toml, says less of it there or leaves a file that cannot be read.
+// Neither its host nor its client wants it to end. What was minted is taken back with the session.
 func TestWhatCarriesACredentialIsClosed(t *testing.T) {
 	t.Parallel()
 	everything := map[string]func(i *installation){
@@ -193,8 +192,8 @@ func TestAnAnswerGivesNothingThatWasTakenBack(t *testing.T) {
 	}
 }
 
-// M-35, M-58: a call of the model ends with its session, with what that was granted, and where it is contained, and what
-// was minted for the session is taken back.
+// M-35, M-58: a call of the model ends with its session, with what that was granted, and where it is contained. What was
+// minted for the session is taken back.
 func TestACallOfTheModelEndsWithItsSession(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")
@@ -288,8 +287,8 @@ func edits(from, to string) func(i *installation) {
 	}
 }
 
-// M-35: what an operator takes out of config.toml is in no session that a nacre opens later which read the file
-// before; what is only widened there goes on as it was.
+// M-35: what an operator takes out of config.toml is in no session that a nacre opens later which read the file before.
+// What is only widened there goes on as it was.
 func TestALongLivedNacreGivesNoCredentialThatWasTakenOut(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")

@@ -13,9 +13,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// maxResident is the most memory that nacre itself takes for a project of
-// 20,000 files or a result of 64 MiB, in KiB: far above what it needs, and far
-// below a copy of them all.
+// maxResident is the most memory that nacre itself takes for a project of 20,000 files or a result
+// of 64 MiB, in KiB. It is far above what nacre needs, and far below a copy of them all.
 const maxResident = 512 << 10
 
 // S-12: a project of 20,000 files is worked on, verified and landed in bounded

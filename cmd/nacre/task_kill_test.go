@@ -41,9 +41,9 @@ func (i *installation) kept() []string {
 	return names
 }
 
-// S-12: a task that is killed with -9 after any of its steps, and once more when
-// it goes on, ends with one commit on top of a branch that had moved meanwhile,
-// one row that was each thing once, and nothing left behind.
+// S-12: a task is killed with -9 after any of its steps, and once more when it goes on. It ends
+// with one commit on top of a branch that had moved meanwhile, one row that was each thing once,
+// and nothing left behind.
 func TestATaskKilledAfterEveryStepGoesOn(t *testing.T) {
 	t.Parallel()
 	for n, step := range append([]string{"nothing"}, taskSteps...) {

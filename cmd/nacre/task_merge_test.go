@@ -90,8 +90,8 @@ func TestWhatJudgesAndLandsAsksForNoAgent(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// S-10: work that the engine has ended without a result is nothing to go on with: its
-// session says so, its row is closed, its files are there, and the next work begins.
+// S-10: work that the engine has ended without a result is nothing to go on with. Its session says
+// so, its row is closed, its files are there, and the next work begins.
 func TestWorkThatFailedInTheEngineIsOver(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "CANCELLED"} {

@@ -144,9 +144,9 @@ func TestABrainThatHidesARefusalIsEnded(t *testing.T) {
 	}
 }
 
-// M-65, F-93: the host knows of a call that the kernel refuses before the agent does. A
-// brain that hides the refusal gains nothing: the call is not answered, and what comes
-// after it is not done, until a person has said that the run goes on.
+// M-65, F-93: the host knows of a call that the kernel refuses before the agent does. A brain that
+// hides the refusal gains nothing. The call is not answered, and what comes after it is not done,
+// until a person has said that the run goes on.
 func TestAHiddenRefusalStopsTheRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

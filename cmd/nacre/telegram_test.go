@@ -205,8 +205,8 @@ func TestTelegramIsSetUp(t *testing.T) {
 	}
 }
 
-// M-48, M-50b: a file that came with a message is read, kept in the project and sent back, changed,
-// to where it came from, and nobody is asked, though whoever wrote is no operator.
+// M-48, M-50b: a file that came with a message is read, kept in the project and sent back, changed, to
+// where it came from. Nobody is asked, though whoever wrote is no operator.
 func TestFilesComeAndGoInAChat(t *testing.T) {
 	t.Parallel()
 	b := &bot{next: 500}
@@ -233,8 +233,8 @@ func TestFilesComeAndGoInAChat(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// M-48: a file of many megabytes goes out of a sealed plugin as it is, and one that the service
-// would not take is refused with a sentence that says how much it takes.
+// M-48: a file of many megabytes goes out of a sealed plugin as it is. One that the service would not
+// take is refused with a sentence that says how much it takes.
 func TestALargeFileGoesOutOfAChat(t *testing.T) {
 	t.Parallel()
 	const lines, line = 1_500_000, "0123456789\n"
@@ -251,10 +251,10 @@ func TestALargeFileGoesOutOfAChat(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// M-46, M-47: a card whose question ended while nothing served loses its buttons when nacre
-// serves again; one whose question still waits does too, and is shown again with others, which
-// work. The buttons of before decide nothing. That holds of a card, too, that the service
-// had not confirmed when nacre was stopped.
+// M-46, M-47: a card whose question ended while nothing served loses its buttons when nacre serves
+// again. One whose question still waits does too, and is shown again with others, which work. The
+// buttons of before decide nothing. That holds of a card, too, that the service had not confirmed when
+// nacre was stopped.
 func TestCardsOfBeforeARestart(t *testing.T) {
 	t.Parallel()
 	b := &bot{next: 500, slow: time.Second}
@@ -379,9 +379,9 @@ func TestAPersonIsToldWhereAndWhenTheyWantIt(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// M-46, M-47: whoever loses the right to answer loses the card, with what it asked for and what
-// comes of it: its buttons decide nothing, also after the person is an operator again, who is
-// shown another card then.
+// M-46, M-47: whoever loses the right to answer loses the card, with what it asked for and what comes of
+// it. Its buttons decide nothing, also after the person is an operator again, who is shown another card
+// then.
 func TestACardIsTakenFromWhoeverMayNotAnswerAnyMore(t *testing.T) {
 	t.Parallel()
 	b := &bot{next: 500}

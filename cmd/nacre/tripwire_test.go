@@ -304,9 +304,8 @@ func TestABurstOfRefusalsIsTold(t *testing.T) {
 	}
 }
 
-// M-16: whatever it ignores and however it forks, a session that is stopped is
-// gone and its connections are closed, within a second and with a receipt, while
-// others stay up.
+// M-16: whatever it ignores and however it forks, a session that is stopped is gone and its
+// connections are closed. That takes less than a second, leaves a receipt, and others stay up.
 func TestAStoppedSessionIsGoneAndOthersStay(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")

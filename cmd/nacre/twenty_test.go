@@ -67,9 +67,9 @@ func theTwenty() []recordedTask {
 	}
 }
 
-// M-51, M-53, M-54, M-59, M-68: twenty recorded tasks in sequence, over ten days: what a task may cost is
-// estimated from those before it, and the estimate converges; a failure is told before it repeats;
-// a power is proposed after the evidence, and lost at the first failure; a stranger checks one
+// M-51, M-53, M-54, M-59, M-68: twenty recorded tasks come in sequence, over ten days. What a task may
+// cost is estimated from those before it, and the estimate converges. A failure is told before it
+// repeats. A power is proposed after the evidence, and lost at the first failure. A stranger checks one
 // receipt. docs/life.md has what they come to. `make life` replays them.
 func TestTheTwentyTasks(t *testing.T) {
 	t.Parallel()

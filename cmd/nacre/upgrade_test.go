@@ -10,10 +10,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// M-60, M-63: a state folder that an earlier release wrote (of 2026-11-22: a run that landed, one
-// that did not, a session that called a tool, one that was killed, a memory, a schedule and a
-// revocation) opens, holds and is worked on. So does a copy of it: a backup of the folders is a
-// backup of nacre.
+// M-60, M-63: a state folder that an earlier release wrote opens, holds and is worked on. It is of 2026-11-22,
+// with a run that landed, one that did not, a session that called a tool, one that was killed, a memory, a
+// schedule and a revocation. So does a copy of it: a backup of the folders is a backup of nacre.
 func TestTheStateOfAnEarlierReleaseOpens(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -34,8 +33,9 @@ func TestTheStateOfAnEarlierReleaseOpens(t *testing.T) {
 	other.worksOn(t)
 }
 
-// a store of an earlier release (of 2026-11-29, copied by it: a machine with a session, a schedule and a
-// revocation) is brought forward whole, and the chains of its machine hold, which is not there any more.
+// a store of an earlier release is brought forward whole, and the chains of its machine hold, which is
+// not there any more. It is of 2026-11-29, copied by that release: a machine with a session, a schedule and a
+// revocation.
 func TestTheStoreOfAnEarlierReleaseOpens(t *testing.T) {
 	t.Parallel()
 	i := sharing(t, testpeer.Postgres(t))
@@ -60,9 +60,9 @@ func unpackState(t *testing.T, name, into string) {
 	}
 }
 
-// M-63: two runs of an earlier release that did not land, of one project: the first is seen, put
-// on a branch, and is gone from the session; the second is thrown away. Which branch they were made
-// from, that release did not keep, so that none is moved.
+// M-63: two runs of an earlier release that did not land, of one project. The first is seen, put on a branch,
+// and is gone from the session. The second is thrown away. Which branch they were made from, that release did
+// not keep, so that none is moved.
 func TestTheWorkOfAnEarlierReleaseIsTaken(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -75,9 +75,9 @@ func (i *installation) earns(power string) {
 	check(t, errors.Join(chain.Close(t.Context()), l.Close()))
 }
 
-// M-42, M-46: whatever waits for a person waits in one list, and that is the same on the command line, on
-// the web page and in each chat, each with its kind and with how it is seen whole. What an agent asks is a
-// card in each chat besides, and is asked on the terminal before the person.
+// M-42, M-46: whatever waits for a person waits in one list, each with its kind and with how it is seen
+// whole. The list is the same on the command line, on the web page and in each chat. What an agent asks is
+// a card in each chat besides, and is asked on the terminal before the person.
 func TestEverythingWaitsAtEachFace(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")

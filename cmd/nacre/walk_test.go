@@ -68,9 +68,9 @@ func (i *installation) listens(as string) (shown func() string) {
 	return func() string { return fileText(path) }
 }
 
-// The walk of the seed's full request life cycle, D-32 to D-36, as docs/serve.md
-// tells it: a reminder for five o'clock is asked for on the local channel and
-// answered there, and at five the schedule of the group says so on it.
+// The walk of the seed's full request life cycle, D-32 to D-36, as docs/serve.md tells it. A
+// reminder for five o'clock is asked for on the local channel and answered there, and at five the
+// schedule of the group says so on it.
 func TestAReminderForFive(t *testing.T) {
 	t.Parallel()
 	config, commands := documented(t, "Try it: a reminder for five")
@@ -181,9 +181,9 @@ func (s *tracker) filed() []map[string]any {
 	return append([]map[string]any{}, s.issues...)
 }
 
-// The troubleshooting walk of the seed, D-30 and D-35, from the message to the
-// issue: a tool fails, the agent finds out how and asks, the operator agrees on
-// the chat and again in a second terminal, and the issue has both sides.
+// The troubleshooting walk of the seed, D-30 and D-35, from the message to the issue. A tool fails,
+// the agent finds out how and asks, and the operator agrees on the chat and again in a second
+// terminal. The issue has both sides.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
 	for service, forge := range map[string]*tracker{

@@ -18,10 +18,10 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// M-44, M-46, M-49, U-06: on a phone somebody follows the link of nacre web, adds a passkey and signs in with it,
-// watches two sessions, approves what one asks and stops the other, which goes from the list by itself.
-// Both decisions stand in the chains with the passkey as the identity, and the approval with the digest of
-// what was shown. Once the passkey is taken back, nobody is signed in with it.
+// M-44, M-46, M-49, U-06: on a phone somebody follows the link of nacre web, adds a passkey and signs in with it.
+// They watch two sessions, approve what one asks and stop the other, which goes from the list by itself. Both
+// decisions stand in the chains with the passkey as the identity, and the approval with the digest of what was
+// shown. Once the passkey is taken back, nobody is signed in with it.
 func TestAPersonWorksFromAPhone(t *testing.T) {
 	t.Parallel()
 	program := testpeer.Need(t, "chromium")

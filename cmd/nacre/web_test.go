@@ -16,8 +16,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/question"
 )
 
-// M-44, M-49: a held call of a running exec is approved with a plain form of the web page,
-// and the record says who, at which face and what was shown.
+// M-44, M-49: a held call of a running exec is approved with a plain form of the web page. The record says who, at
+// which face and what was shown.
 func TestAQuestionIsAnsweredOnTheWebPage(t *testing.T) {
 	t.Parallel()
 	i, r := asks(t, "")
@@ -146,9 +146,9 @@ func sends(t *testing.T, browser *http.Client, site, path string, form url.Value
 	return string(text)
 }
 
-// M-44, M-49: what waits for a review is trusted on the page, what was refused is approved and
-// taken back there, and the policy accepted, as on the command line: the command line says so
-// afterwards, and the chain names the identity of the page.
+// M-44, M-49: what waits for a review is trusted on the page, what was refused is approved and taken back there, and
+// the policy accepted, as on the command line. The command line says so afterwards, and the chain names the identity of
+// the page.
 func TestThePageDecidesAsTheCommandLineDoes(t *testing.T) {
 	t.Parallel()
 	i := learns(t)
@@ -186,9 +186,9 @@ func TestThePageDecidesAsTheCommandLineDoes(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// M-67: held work waits in the list with its age and how long it waits, in a chat as on the page; the
-// page shows all of it and lands it, with what the host obeys or without, or throws it away, once,
-// where nothing of it has changed since, and where the person may. The record names person and digest.
+// M-67: held work waits in the list with its age and how long it waits, in a chat as on the page. The page shows all of
+// it and lands it, with what the host obeys or without, or throws it away. It does so once, where nothing of it has
+// changed since, and where the person may. The record names person and digest.
 func TestHeldWorkIsDecidedOnThePage(t *testing.T) {
 	t.Parallel()
 	i := install(t)
@@ -322,8 +322,8 @@ func TestTheAuditOfAllSessionsIsSearched(t *testing.T) {
 	has(t, send("audit?outcome=nothing", nil), "No record fits")
 }
 
-// M-49, P-07: nacre serve with the page and the plugins that a fresh installation starts, after somebody looked at each
-// page, is at rest with no more memory than M-49 allows: what was read of program files is given back.
+// M-49, P-07: nacre serve with the page and the plugins that a fresh installation starts rests with no more memory than
+// M-49 allows. It does so after somebody looked at each page, since what was read of program files is given back.
 func TestServeWithItsPageRestsInLittleMemory(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// U-30, F-08: what a sandbox is started with is linked without C however Go is set, so that
-// go install makes programs that work: PID 1 cannot have threads of C's.
+// U-30, F-08: what a sandbox is started with is linked without C however Go is set. So go install
+// makes programs that work: PID 1 cannot have threads of C's.
 func TestTheProgramIsLinkedWithoutC(t *testing.T) {
 	t.Parallel()
 	list := exec.Command("go", "list", "-deps", ".")

@@ -1,8 +1,7 @@
-// Package command holds what all commands of nacre share: one start of the
-// program with its streams and environment, the exit codes that scripts rely
-// on, how an error is told and which code it ends with, and how arguments are
-// read. The commands themselves are in the rooms beside this one, and the table
-// of them is in cmd/nacre.
+// Package command holds what all commands of nacre share. It has one start of the program with its
+// streams and environment, and the exit codes that scripts rely on. It says how an error is told and
+// which code it ends with, and how arguments are read. The commands themselves are in the rooms beside
+// this one, and the table of them is in cmd/nacre.
 //
 // It knows no part of an installation that runs anything: rooms that need one
 // are handed the function that opens it.

@@ -42,8 +42,8 @@ func Said(err error) (lines []string) {
 	return lines
 }
 
-// advised gives the next step where those who met an error could not know it: what is
-// unknown to a store that agents ask as well, and a state folder that is unusable.
+// advised gives the next step where those who met an error could not know it. Such errors are what
+// is unknown to a store that agents ask as well, and a state folder that is unusable.
 func (e *Env) advised(code int, err error) (int, error) {
 	switch {
 	case errors.Is(err, memory.ErrNotFound):

@@ -1,6 +1,6 @@
-// Package hookcmd is the commands that hold Claude Code and Codex by a role where
-// they run without a sandbox: hooks writes and looks after the agents' settings, and
-// hook is the program that those settings call before every tool call.
+// Package hookcmd is the commands that hold Claude Code and Codex by a role where they run without
+// a sandbox. hooks writes and looks after the agents' settings, and hook is the program that those
+// settings call before every tool call.
 //
 // nacre hook opens no installation: it answers from what was pinned, or refuses.
 package hookcmd

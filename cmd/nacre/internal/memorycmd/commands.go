@@ -1,6 +1,6 @@
-// Package memorycmd is nacre memory: an operator looks at what a group's agents have
-// learned, vouches for entries, moves them between installations, and erases them
-// with all that derives from them.
+// Package memorycmd is nacre memory. An operator looks at what a group's agents have learned,
+// vouches for entries, moves them between installations, and erases them with all that derives from
+// them.
 package memorycmd
 
 import (

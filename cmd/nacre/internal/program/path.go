@@ -8,11 +8,11 @@ import (
 	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
-// TrustedPath is PATH without the folders that an agent could fill: those below the
-// project that args name, else below the folder that nacre is called in, and those below any
-// folder that was an agent's project before. An environment that was activated there, or
-// node_modules/.bin, would name the git, go or claude that nacre itself starts on the host
-// (U-01, U-04).
+// TrustedPath is PATH without the folders that an agent could fill. They are those below the
+// project that args name, else below the folder that nacre is called in, and those below any folder
+// that was an agent's project before. An environment that was activated there, or
+// node_modules/.bin, would name the git, go or claude that nacre itself starts on the host (U-01,
+// U-04).
 func TrustedPath(getenv func(string) string, args []string) string {
 	home := getenv("HOME")
 	filled := projects(args, home)

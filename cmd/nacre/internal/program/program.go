@@ -1,6 +1,5 @@
-// Package program is the other programs that nacre is by the name it is started
-// with, where their own binaries do not lie beside it: ipc, ipc-mcp, brain,
-// sandbox-init and nacre-probe.
+// Package program is the other programs that nacre is by the name it is started with, where their
+// own binaries do not lie beside it. They are ipc, ipc-mcp, brain, sandbox-init and nacre-probe.
 package program
 
 import (

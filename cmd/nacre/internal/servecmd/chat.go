@@ -109,9 +109,9 @@ func (cmd chatCommand) chat(ctx context.Context, c chat) error {
 	return err
 }
 
-// dialChat connects to the plugin's socket. The name is opened once and without
-// following a link, and what was opened is connected to: it may be too long for
-// the address of a socket, and the folder is the plugin's.
+// dialChat connects to the plugin's socket. The name is opened once and without following a link,
+// and what was opened is connected to. The name may be too long for the address of a socket, and
+// the folder is the plugin's.
 func dialChat(ctx context.Context, name string) (net.Conn, error) {
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

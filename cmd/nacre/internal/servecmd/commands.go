@@ -1,7 +1,7 @@
-// Package servecmd is the commands about what wakes agents: serve, which takes
-// messages and keeps schedules; and the faces of a running serve: chat talks to it,
-// schedule says what is due, events shows what happens in it; and store looks after the
-// database that several of them share.
+// Package servecmd is the commands about what wakes agents. serve takes messages and keeps
+// schedules. The faces of a running serve are chat, which talks to it, schedule, which says what is
+// due, and events, which shows what happens in it. store looks after the database that several of
+// them share.
 package servecmd
 
 import (

@@ -1,7 +1,7 @@
-// Package sessioncmd is the operator's commands about sessions: which there are, the
-// questions that they wait with, the grants that they hold, what the audit chains and
-// the ledger recorded of them, whether those records hold, and the credentials that
-// sessions lease.
+// Package sessioncmd is the operator's commands about sessions. They tell which there are, the
+// questions that they wait with, the grants that they hold, and the credentials that they lease.
+// They tell, too, what the audit chains and the ledger recorded of them, and whether those records
+// hold.
 package sessioncmd
 
 import (

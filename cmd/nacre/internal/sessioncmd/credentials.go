@@ -14,9 +14,9 @@ import (
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 )
 
-// credentialCommand makes nacre credentials: a person keeps the values that sessions lease in
-// a store of this machine, looks at what they are for and how old they are, tries, replaces
-// and removes them. No value is ever shown.
+// credentialCommand makes nacre credentials. A person keeps the values that sessions lease in a
+// store of this machine, looks at what they are for and how old they are, tries, replaces and
+// removes them. No value is ever shown.
 type credentialCommand Commands
 
 // Credentials is nacre credentials, with the commands below it.

@@ -1,6 +1,6 @@
-// Package workcmd is the commands that put something to work sealed: a command of
-// the user's (exec), an agent with a task in words (run), an agent in a role (task);
-// and explain, which says beforehand what such work could do.
+// Package workcmd is the commands that put something to work sealed. exec starts a command of the
+// user's, run an agent with a task in words, and task an agent in a role. explain says beforehand
+// what such work could do.
 //
 // It reads the command line, shows the work as it happens and turns its end into an
 // exit code. What is done is done by the installation.

@@ -249,9 +249,9 @@ func (cmd execCommand) runOn(ctx context.Context, rt *assembly.Runtime, e assemb
 	return cmd.onStreams(ctx, rt, e, a.screen, run)
 }
 
-// onStreams hands our streams through. Where they are a terminal, the
-// command gets one of its own, so that it cannot type into ours; where one of them
-// is, what it reads or prints there is passed on.
+// onStreams hands our streams through. Where they are a terminal, the command gets one of its own,
+// so that it cannot type into ours. Where one of them is, what it reads or prints there is passed
+// on.
 func (cmd execCommand) onStreams(ctx context.Context, rt *assembly.Runtime, e assembly.Exec, screen *screen, run running) (assembly.ExecResult, error) {
 	e.Stdin, e.Stdout, e.Stderr, e.Env = cmd.Stdin, cmd.Stdout, cmd.Stderr, preferences(cmd.Getenv)
 	if !terminal.Is(cmd.Stdin) || !terminal.Is(cmd.Stdout) {
@@ -338,9 +338,9 @@ func (cmd execCommand) status() status {
 	return status{env: cmd.Env, json: os.NewFile(statusDescriptor, "status"), screen: &screen{}, kept: &kept{}}
 }
 
-// inherited tells a descriptor that the caller opened from one that this process
-// opened meanwhile, as the runtime of Go does for files of its own: those are
-// closed on exec, and what came over one is not.
+// inherited tells a descriptor that the caller opened from one that this process opened meanwhile,
+// as the runtime of Go does for files of its own. Those are closed on exec, and what came over one
+// is not.
 func inherited(descriptor uintptr) bool {
 	flags, err := unix.FcntlInt(descriptor, unix.F_GETFD, 0)
 	return err == nil && flags&unix.FD_CLOEXEC == 0
