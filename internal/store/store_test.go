@@ -179,7 +179,7 @@ func TestADamagedCopyIsRefused(t *testing.T) {
 	}
 }
 
-// tables of before are told of and brought forward. So are those of a newer nacre, which are not
+// tables of before are told of and brought forward, and those of a newer nacre are told of and not
 // touched. A table that is gone, a message that cannot be read and a server that takes no writes are told
 // of, too.
 func TestWhatDoesNotHoldIsToldOf(t *testing.T) {
