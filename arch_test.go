@@ -143,6 +143,7 @@ var wings = map[string]string{
 	"internal/egress/fields":      "internal/egress",
 	"internal/egress/certificate": "internal/egress",
 	"internal/redact/encoded":     "internal/redact",
+	"internal/repo/beneath":       "internal/repo",
 	"internal/repo/borrowed":      "internal/repo",
 	"internal/repo/git":           "internal/repo",
 	"internal/repo/gitconfig":     "internal/repo",

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 )
@@ -77,7 +78,7 @@ func readEdits(ctx context.Context, p *Project) (*walker, edits, error) {
 	}
 	slices.Sort(e.deleted)
 	slices.Sort(e.written)
-	return w, e, nil
+	return w, e, w.leave()
 }
 
 // readEdit reads one of them. Repositories inside, pipes, sockets and devices stay out, as
@@ -86,10 +87,10 @@ func (w *walker) readEdit(e *edits, name string, was entry) error {
 	if strings.HasSuffix(name, "/") || was.mode == modeGitlink {
 		return nil
 	}
-	whole, err := w.realParents(name) // else it is gone, and a file or a link has its place
+	whole, err := w.enter(path.Dir(name), nil) // else it is gone, and a file or a link has its place
 	var info fs.FileInfo
 	if err == nil && whole {
-		info, err = w.root.Lstat(name)
+		info, err = w.near.Lstat(path.Base(name))
 	}
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):

@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// lander changes files in the user's work tree. It never follows a link, never
-// overwrites what it does not know, and can be run again after a crash.
+// lander changes files in the user's work tree. It never follows a link, also none that an agent
+// puts there meanwhile, never overwrites what it does not know, and can be run again after a crash.
 type lander struct {
 	walker
 	landing *landing
@@ -32,13 +32,13 @@ func (p *landing) openLander(j journal) (*lander, error) {
 	return &lander{walker: walker{objects: p.objects, root: root}, landing: p, token: j.Token}, nil
 }
 
-// state is what a path holds now: the zero entry for nothing, also where
-// something above it is no directory.
+// state enters a path's directory, and is what the path holds now: the zero entry for nothing, also
+// where something above it is no directory.
 func (l *lander) state(name string) (entry, error) {
-	if whole, err := l.realParents(name); err != nil || !whole {
+	if whole, err := l.enter(path.Dir(name), nil); err != nil || !whole {
 		return entry{}, err
 	}
-	info, err := l.root.Lstat(name)
+	info, err := l.near.Lstat(path.Base(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return entry{}, nil
@@ -51,23 +51,6 @@ func (l *lander) state(name string) (entry, error) {
 	}
 	f, err := l.read(name, info, io.Discard)
 	return f.entry, err
-}
-
-// realParents reports whether every directory above a path is one.
-func (w *walker) realParents(name string) (bool, error) {
-	for _, parent := range parents(name) {
-		info, err := w.root.Lstat(parent)
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		if !info.IsDir() {
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
 // blocked are untracked things where a file of the landing would go.
@@ -178,18 +161,15 @@ func (l *lander) apply(ctx context.Context, ops []op) (left []string, err error)
 	return left, err
 }
 
-// temporaryName is where a file is written before it takes its place: known
+// temporaryName is what a file is called, in its directory, before it takes its place: known
 // after a crash.
-func (l *lander) temporaryName(o op, i int) string {
-	return path.Join(path.Dir(o.path), ".nacre-"+l.token+"-"+strconv.Itoa(i))
-}
+func (l *lander) temporaryName(i int) string { return ".nacre-" + l.token + "-" + strconv.Itoa(i) }
 
 func (l *lander) clearTemporary(o op, i int) error {
-	name := l.temporaryName(o, i)
-	if whole, err := l.realParents(name); err != nil || !whole {
+	if whole, err := l.enter(path.Dir(o.path), nil); err != nil || !whole {
 		return err
 	}
-	if err := ignoreMissing(l.root.Remove(name)); err != nil {
+	if err := ignoreMissing(l.near.Remove(l.temporaryName(i))); err != nil {
 		return fmt.Errorf("work tree: %w", err)
 	}
 	return nil
@@ -206,7 +186,7 @@ func (l *lander) remove(o op) (ok bool, err error) {
 	case now == entry{}:
 		return true, nil
 	case o.from.mode == modeGitlink && now.mode == modeDir:
-		_ = l.root.Remove(o.path) // what is in a submodule stays
+		_ = l.near.Remove(path.Base(o.path)) // what is in a submodule stays
 		return true, nil
 	case now.mode == modeDir:
 		// A crash came after this path had become a directory.
@@ -214,11 +194,11 @@ func (l *lander) remove(o op) (ok bool, err error) {
 	case now != o.from:
 		return false, nil
 	}
-	if err := l.root.Remove(o.path); err != nil {
+	if err := l.near.Remove(path.Base(o.path)); err != nil {
 		return false, err
 	}
 	for _, parent := range slices.Backward(parents(o.path)) {
-		if l.root.Remove(parent) != nil {
+		if whole, err := l.enter(path.Dir(parent), nil); err != nil || !whole || l.near.Remove(path.Base(parent)) != nil {
 			break // not empty
 		}
 	}
@@ -242,24 +222,24 @@ func (l *lander) replace(o op, i int, size int64, content io.Reader) (ok bool, e
 	if !o.expects(now) {
 		return discard()
 	}
-	whole, err := l.makeParents(o.path)
+	whole, err := l.enter(path.Dir(o.path), l.makeParent)
 	if err != nil || !whole {
 		_, drained := discard()
 		return false, errors.Join(err, drained)
 	}
-	temporary := l.temporaryName(o, i)
-	if err := writeEntry(l.root, temporary, o.to.mode, size, content); err != nil {
+	temporary, name := l.temporaryName(i), path.Base(o.path)
+	if err := writeEntry(l.near, temporary, o.to.mode, size, content); err != nil {
 		return false, err
 	}
-	if err := l.own(temporary); err != nil {
+	if err := l.own(l.near, temporary); err != nil {
 		return false, err
 	}
 	if now.mode == modeDir {
-		_ = l.root.Remove(o.path) // an empty one makes room; any other stays
+		_ = l.near.Remove(name) // an empty one makes room; any other stays
 	}
-	err = l.root.Rename(temporary, o.path)
+	err = l.near.Rename(temporary, name)
 	if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
-		return false, l.root.Remove(temporary)
+		return false, l.near.Remove(temporary)
 	}
 	return true, err
 }
@@ -274,32 +254,20 @@ func (o op) expects(now entry) bool {
 	return now == o.from
 }
 
-// makeParents makes the directories above a path; whole is false where
-// something else is in their place.
-func (l *lander) makeParents(name string) (whole bool, err error) {
-	for _, parent := range parents(name) {
-		err := l.root.Mkdir(parent, 0o777)
-		if err == nil {
-			if err = l.own(parent); err != nil {
-				return false, err
-			}
-			continue
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return false, err
-		}
-		info, err := l.root.Lstat(parent)
-		if err != nil || !info.IsDir() {
-			return false, err
-		}
+// makeParent makes a directory on the way to a path, unless something came there meanwhile.
+func (l *lander) makeParent(in *os.Root, name string) error {
+	if err := in.Mkdir(name, 0o777); errors.Is(err, fs.ErrExist) {
+		return nil
+	} else if err != nil {
+		return err
 	}
-	return true, nil
+	return l.own(in, name)
 }
 
 // own hands what root made to the repository's owner.
-func (l *lander) own(name string) error {
+func (l *lander) own(in *os.Root, name string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	return l.root.Lchown(name, l.landing.place.uid, l.landing.place.gid)
+	return in.Lchown(name, l.landing.place.uid, l.landing.place.gid)
 }

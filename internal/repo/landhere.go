@@ -223,7 +223,7 @@ func (p *landing) follow(ctx context.Context, j journal, m *move) ([]string, err
 		return nil, err
 	}
 	left, err := l.apply(ctx, m.ops)
-	if err = errors.Join(err, l.root.Close()); err != nil {
+	if err = errors.Join(err, l.leave(), l.root.Close()); err != nil {
 		return nil, err
 	}
 	p.reached("files")

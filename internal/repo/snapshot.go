@@ -2,6 +2,7 @@ package repo
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -235,8 +236,10 @@ func (p *Project) writeStream(to *bufio.Writer, w *walker, e edits) error {
 		}
 	}
 	for _, name := range e.written { // sorted: those of a directory follow each other
-		if err := w.enter(path.Dir(name)); err != nil {
-			return err
+		if dir := path.Dir(name); w.near == nil || w.nearDir != dir {
+			if whole, err := w.enter(dir, nil); err != nil || !whole {
+				return cmp.Or(err, fmt.Errorf("%q changed while it was read: %w", dir, ErrUnsafe))
+			}
 		}
 		if err := p.writeFileTo(to, w, name, e.files[name]); err != nil {
 			return errors.Join(err, w.leave())

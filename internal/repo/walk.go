@@ -13,6 +13,7 @@ import (
 
 	"github.com/nacre-dev/nacre/internal/overlay"
 	"github.com/nacre-dev/nacre/internal/planted"
+	"github.com/nacre-dev/nacre/internal/repo/beneath"
 )
 
 // Skipped is a file that is not landed, and why.
@@ -54,20 +55,19 @@ func (w *walker) from(name string) (*os.Root, string) {
 	return w.root, name
 }
 
-// enter makes a directory the one that its files are reached from.
-func (w *walker) enter(dir string) error {
-	if w.near != nil && w.nearDir == dir {
-		return nil
-	}
+// enter makes a directory the one that its files are reached from. whole is false where it is not
+// there, or something on the way is none; missing, unless nil, makes what is not there.
+func (w *walker) enter(dir string, missing func(in *os.Root, name string) error) (whole bool, err error) {
 	if err := w.leave(); err != nil {
-		return err
+		return false, err
 	}
-	near, err := w.root.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("directory %.80q: %w", dir, shut(err))
+	w.near, err = beneath.Open(w.root, dir, missing)
+	if w.nearDir = dir; errors.Is(err, beneath.ErrNone) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("directory %.80q: %w", dir, shut(err))
 	}
-	w.near, w.nearDir = near, dir
-	return nil
+	return true, nil
 }
 
 func (w *walker) leave() error {
@@ -253,12 +253,12 @@ func (w *walker) read(name string, info fs.FileInfo, to io.Writer) (found, error
 		}
 		return found{entry{modeLink, w.objects.hashBytes([]byte(target))}, int64(len(target))}, nil
 	}
-	// A file that became a pipe or a link since must neither block nor lead away.
-	f, err := in.OpenFile(base, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	// A file that became a pipe since must not block, and one that became a link not lead away.
+	f, err := in.OpenFile(base, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return found{}, fmt.Errorf("read file %.80q: %w", name, shut(err))
 	}
-	out, err := w.readFile(name, f, to)
+	out, err := w.readFile(name, info, f, to)
 	return out, errors.Join(err, f.Close())
 }
 
@@ -270,12 +270,12 @@ func shut(err error) error {
 	return err
 }
 
-func (w *walker) readFile(name string, f *os.File, to io.Writer) (found, error) {
+func (w *walker) readFile(name string, seen fs.FileInfo, f *os.File, to io.Writer) (found, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return found{}, fmt.Errorf("read file: %w", err)
 	}
-	if !info.Mode().IsRegular() {
+	if !info.Mode().IsRegular() || !os.SameFile(seen, info) {
 		return found{}, fmt.Errorf("%q changed while it was read: %w", name, ErrUnsafe)
 	}
 	if w.layer != nil {
