@@ -177,6 +177,74 @@ func TestGitWorksInTheLiveProject(t *testing.T) {
 	}
 }
 
+// U-04: submodules are read wherever their repositories are kept: by a project that is a submodule itself, in a linked
+// worktree, and by way of whole paths. What is committed in the project comes out.
+func TestGitReadsSubmodulesWhereverTheyAreKept(t *testing.T) {
+	t.Parallel()
+	for project, prepare := range map[string]func(*installation){
+		"super":     func(*installation) {},
+		"super/sub": func(*installation) {},
+		"linked": func(i *installation) {
+			i.gitIn("super", "worktree", "add", "-q", "-b", "linked", "../linked")
+			i.gitIn("linked", "submodule", "--quiet", "update", "--init", "--recursive")
+		},
+		"whole": func(i *installation) {
+			i.git("clone", "-q", "--recurse-submodules", "../super", "../whole")
+			kept := filepath.Join(i.work, "whole/.git/modules/sub")
+			i.write("whole/sub/.git", "gitdir: "+kept+"\n")
+			i.git("config", "--file", filepath.Join(kept, "config"), "core.worktree", filepath.Join(i.work, "whole/sub"))
+		},
+		"super/folder": func(i *installation) {
+			i.write("super/folder/file", "x\n")
+			i.gitIn("super", "submodule", "--quiet", "add", "../p", "folder/sub")
+			i.gitIn("super", "submodule", "--quiet", "update", "--init", "--recursive")
+			i.gitIn("super", "add", "-A")
+			i.gitIn("super", "commit", "-q", "-m", "folder")
+		},
+	} {
+		t.Run(project, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			i.gitUser()
+			i.project()
+			for _, one := range [][2]string{{"lib", "p"}, {"middle", "lib"}, {"super", "middle"}} {
+				i.git("init", "-q", "-b", "main", "../"+one[0])
+				i.gitIn(one[0], "submodule", "--quiet", "add", "../"+one[1], "sub")
+				i.gitIn(one[0], "commit", "-q", "-m", "of "+one[0])
+			}
+			i.gitIn("super", "submodule", "--quiet", "update", "--init", "--recursive")
+			prepare(i)
+			r := i.nacre("exec", "--project", project, "--", "sh", "-ec", `git status --short; git submodule foreach -q --recursive 'git status --short; git log -1 --format=%s'
+echo edited > sub/new; git status --short; rm sub/new; git commit -q --allow-empty -m made`)
+			if r.want(t, 0, "first", "? sub", "1 commit on"); strings.Contains(r.stderr, "fatal") {
+				t.Errorf("it says %s", r.stderr)
+			}
+		})
+	}
+}
+
+// U-04: a second session that works on the same files is told whether it can read the history.
+func TestASecondSessionIsToldWhetherGitCanBeRead(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	i.git("worktree", "add", "-q", "-b", "linked", "../linked")
+	for project, c := range map[string]struct {
+		code int
+		says string
+	}{
+		"p":      {0, "git can only be read: another session has git in these files"},
+		"linked": {128, "git does not work: another session has git in these files"},
+	} {
+		first := i.begin("exec", "--project", project, "--", "sh", "-c", "touch begun; until test -e go; do sleep 0.02; done")
+		eventually(t, "the first", func() bool { return isThere(filepath.Join(i.work, project, "begun")) })
+		i.nacre("exec", "--project", project, "--", "git", "log").want(t, c.code, c.says)
+		i.write(project+"/go", "")
+		finish(t, first).want(t, 0)
+	}
+}
+
 // nothingLeft wants nacre to keep nothing of what an agent's git directory held.
 func (i *installation) nothingLeft(t *testing.T) {
 	t.Helper()
@@ -300,6 +368,8 @@ git merge -q --no-edit side; echo mine > /workspace/greeting.txt; git add --spar
 	if have := i.git("rev-parse", "HEAD"); have != head || i.read("p/b/out.txt") != "out\n" || i.read("p/greeting.txt") != "of the user\n" {
 		t.Errorf("HEAD is %s, want %s; the files hold %q and %q", have, head, i.read("p/b/out.txt"), i.read("p/greeting.txt"))
 	}
+	exec("tree", `git worktree add -q /tmp/x side; git -C /tmp/x status; test ! -e /tmp/x/b/out.txt
+git -C /tmp/x sparse-checkout disable; cat /tmp/x/b/out.txt; test -z "$(git status --porcelain)"`).want(t, 0, "You are in a sparse checkout", "side\n")
 	exec("two", "echo more >> in.txt; git commit -q -a -m more").want(t, 0, "1 commit on main: the branch was moved there")
 	if have := i.git("status", "--porcelain"); have != "M greeting.txt" || i.git("show", "HEAD:a/in.txt") != "in\nmore" {
 		t.Errorf("the status is %q", have)

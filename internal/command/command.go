@@ -132,7 +132,7 @@ func layGit(ctx context.Context, inst *installation.Installation, e Exec, projec
 	go func() {
 		dir, err := gitdir.Open(ctx, project, inst.Registry.Paths().State, id)
 		if err != nil && e.Notice != nil {
-			e.Notice(nacre.Step{Kind: nacre.StepResult, Name: StepGit, Text: gitdir.Refusal(err), IsError: true})
+			e.Notice(nacre.Step{Kind: nacre.StepResult, Name: StepGit, Text: gitdir.Refusal(project, err), IsError: true})
 		}
 		done <- dir
 	}()

@@ -68,9 +68,10 @@ type Dir struct {
 	signs bool
 }
 
-// Refusal says to a person what git can do inside where [Open] failed.
-func Refusal(err error) string {
-	if errors.Is(err, borrowed.ErrBorrowed) { // its commits are not there inside
+// Refusal says to a person what git can do inside a project where [Open] failed.
+func Refusal(project string, err error) string {
+	own := isFolder(filepath.Join(project, ".git")) || GitFolder(project) != ""
+	if !own || errors.Is(err, borrowed.ErrBorrowed) { // it is not there inside, or its commits are not
 		return "git does not work: " + err.Error()
 	}
 	return "git can only be read: " + err.Error()
@@ -284,7 +285,7 @@ func (d *Dir) Mounts() []nacre.Mount {
 	}
 	mounts = append(mounts, nacre.Mount{Kind: nacre.BindReadWrite, Source: d.git(), Target: at},
 		nacre.Mount{Source: filepath.Join(d.place.CommonDir, "objects"), Target: objectsInside})
-	if modules := filepath.Join(d.place.CommonDir, "modules"); isFolder(modules) {
+	if modules := filepath.Join(d.place.GitDir, "modules"); isFolder(modules) { // a linked worktree has its own
 		mounts = append(mounts, nacre.Mount{Source: modules, Target: at + "/modules"})
 	}
 	if large := d.hostsLarge(); isFolder(filepath.Dir(large)) && isFolder(large) {

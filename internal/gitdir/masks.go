@@ -13,58 +13,122 @@ import (
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/repo/git"
+	"github.com/nacre-dev/nacre/internal/repo/gitconfig"
 )
 
 // maxSettings is the largest configuration of a git directory that is shown, in bytes.
 const maxSettings = 1 << 20
 
-// seen is a git directory that is shown inside: where it lies here, and where it is there.
-type seen struct{ source, target string }
+// seen is a git directory that is shown inside: where it lies here, and where it is there. Of one that a submodule
+// leads to, it is known where its files are there.
+type seen struct{ source, target, tree string }
 
 // Masks lay what [configText] shows over the configuration of each git directory of the project that is the host's own
 // inside. That is the one of a project whose git can only be read, and those of submodules. One that says no more than
-// that is shown as it is. They come after the project, and folder is where they are written. d may be nil.
+// that is shown as it is. Where a submodule and its repository would not find each other inside, they are told. The
+// masks come after the project, and folder is where they are written. d may be nil.
 func (d *Dir) Masks(ctx context.Context, project, folder string) ([]nacre.Mount, error) {
 	if project == "" {
 		return nil, nil
 	}
 	var mounts []nacre.Mount
+	lay := func(kind, text, target string) error {
+		mask := filepath.Join(folder, fmt.Sprintf("git-%s-%d", kind, len(mounts)))
+		mounts = append(mounts, nacre.Mount{Source: mask, Target: target})
+		return disk.Write(mask, []byte(text), 0o600)
+	}
+	trees, lost := checkedOut(d, project)
+	for _, one := range lost {
+		if err := lay("file", "gitdir: "+one.target+"\n", one.tree+"/.git"); err != nil {
+			return nil, err
+		}
+	}
 	for _, dir := range d.seen(project) {
+		dir.tree = trees[dir.source]
 		for _, name := range []string{"config", "config.worktree"} {
 			file := filepath.Join(dir.source, name)
 			if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
 				continue // what a link leads to is not there, or is the project's
 			}
-			if text, err := disk.Read(file, maxSettings); err == nil && isPlainConfig(string(text)) {
+			if text, err := disk.Read(file, maxSettings); err == nil && isPlainConfig(string(text)) && dir.leadsBack(string(text)) {
 				continue
 			}
-			mask := filepath.Join(folder, fmt.Sprintf("git-config-%d", len(mounts)))
-			if err := disk.Write(mask, []byte(masked(ctx, dir.source, name)), 0o600); err != nil {
+			if err := lay("config", masked(ctx, dir, name), path.Join(dir.target, name)); err != nil {
 				return nil, err
 			}
-			mounts = append(mounts, nacre.Mount{Source: mask, Target: path.Join(dir.target, name)})
 		}
 	}
 	return mounts, nil
 }
 
+// leadsBack tells whether a configuration names the work tree that is known, if it names one.
+func (s seen) leadsBack(text string) bool {
+	tree := gitconfig.WorkTree(text, s.target)
+	return s.tree == "" || tree == "" || tree == s.tree
+}
+
+// topOf is where the project is inside.
+func topOf(d *Dir) string {
+	if d == nil {
+		return posture.Workspace
+	}
+	return path.Join(posture.Workspace, d.below)
+}
+
+// ownOf is the project's git directory, which has those of its submodules.
+func ownOf(d *Dir, project string) seen {
+	if d == nil {
+		return seen{source: filepath.Join(project, ".git"), target: topOf(d) + "/.git"}
+	}
+	return seen{source: d.place.GitDir, target: d.inside()}
+}
+
+// checkedOut finds where the files of submodules are inside, by where their repositories lie here. Those whose .git
+// leads elsewhere inside than to their repository are lost. What is kept elsewhere than git keeps it stays out.
+func checkedOut(d *Dir, project string) (trees map[string]string, lost []seen) {
+	own := ownOf(d, project)
+	trees = map[string]string{}
+	for _, name := range Submodules(project) {
+		file := filepath.Join(project, name)
+		says := pointer(file)
+		source, err := filepath.EvalSymlinks(against(filepath.Dir(file), says))
+		if says == "" || err != nil {
+			continue
+		}
+		below, err := filepath.Rel(filepath.Join(own.source, "modules"), source)
+		if err != nil || !filepath.IsLocal(below) {
+			continue
+		}
+		one := seen{source, path.Join(own.target, "modules", below), path.Join(topOf(d), path.Dir(name))}
+		if trees[source] = one.tree; against(one.tree, says) != one.target {
+			lost = append(lost, one)
+		}
+	}
+	return trees, lost
+}
+
+// against is where a path leads that is relative to a folder, unless it is a whole one.
+func against(folder, name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(folder, name)
+}
+
 // seen are the git directories of a project that are the host's own inside.
 func (d *Dir) seen(project string) []seen {
-	top := posture.Workspace
-	if d != nil && d.below != "" {
-		top += "/" + d.below
-	}
+	top := topOf(d)
 	var direct, all []seen
 	if d == nil {
-		direct = append(direct, seen{filepath.Join(project, ".git"), top + "/.git"})
+		direct = append(direct, ownOf(d, project))
 	} else {
-		all = modulesOf(seen{d.place.CommonDir, d.inside()})
+		all = modulesOf(ownOf(d, project))
 	}
 	if folder := GitFolder(project); folder != "" {
-		direct = append(direct, seen{filepath.Join(project, folder), path.Join(top, folder)})
+		direct = append(direct, seen{source: filepath.Join(project, folder), target: path.Join(top, folder)})
 	}
 	for _, name := range Submodules(project) {
-		direct = append(direct, seen{filepath.Join(project, name), path.Join(top, name)})
+		direct = append(direct, seen{source: filepath.Join(project, name), target: path.Join(top, name)})
 	}
 	for _, one := range direct {
 		if isFolder(one.source) {
@@ -89,7 +153,7 @@ func modulesOf(around seen) []seen {
 		if err != nil {
 			return err
 		}
-		one := seen{at, path.Join(around.target, rel)}
+		one := seen{source: at, target: path.Join(around.target, rel)}
 		all = append(append(all, one), modulesOf(one)...)
 		return fs.SkipDir
 	})
@@ -125,14 +189,18 @@ func isPlainConfig(text string) bool {
 }
 
 // masked is the text of what is shown of a configuration; of one that git cannot read nothing is.
-func masked(ctx context.Context, dir, name string) string {
-	out, err := git.Once(ctx, git.Command{GitDir: dir, Args: []string{"config", "--file", filepath.Join(dir, name), "--no-includes", "--list", "-z"}})
+func masked(ctx context.Context, dir seen, name string) string {
+	out, err := git.Once(ctx, git.Command{GitDir: dir.source, Args: []string{"config", "--file", filepath.Join(dir.source, name), "--no-includes", "--list", "-z"}})
 	if err != nil {
 		return ""
 	}
 	var b strings.Builder
 	for _, field := range git.Zeros(out) {
-		if key, value, _ := strings.Cut(field, "\n"); isReadable(key) {
+		key, value, _ := strings.Cut(field, "\n")
+		if key == "core.worktree" && dir.tree != "" {
+			value = dir.tree
+		}
+		if isReadable(key) {
 			putSetting(&b, key, withoutCredentials(key, value))
 		}
 	}

@@ -76,19 +76,12 @@ func plainFolders(top, folder string) bool {
 // GitFolder names the folder below a project's top that its .git file says to be the
 // repository, or "". It trusts nothing that is there.
 func GitFolder(top string) string {
-	info, err := os.Lstat(filepath.Join(top, ".git"))
-	if err != nil || !info.Mode().IsRegular() {
+	says := pointer(filepath.Join(top, ".git"))
+	if says == "" {
 		return ""
 	}
-	text, err := disk.Read(filepath.Join(top, ".git"), maxPointer)
-	named, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir: ")
-	if err != nil || !ok || named == "" || strings.ContainsAny(named, "\x00\n") {
-		return ""
-	}
-	if !filepath.IsAbs(named) {
-		named = filepath.Join(top, named)
-	}
-	if named, err = filepath.EvalSymlinks(named); err != nil {
+	named, err := filepath.EvalSymlinks(against(top, says))
+	if err != nil {
 		return ""
 	}
 	below, err := filepath.Rel(top, named)
@@ -96,4 +89,18 @@ func GitFolder(top string) string {
 		return ""
 	}
 	return below
+}
+
+// pointer is the folder that a .git file names, as it is written there, or "".
+func pointer(file string) string {
+	info, err := os.Lstat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	text, err := disk.Read(file, maxPointer)
+	named, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir: ")
+	if err != nil || !ok || strings.ContainsAny(named, "\x00\n") {
+		return ""
+	}
+	return named
 }
