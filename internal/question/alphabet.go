@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/bidi"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -12,28 +15,95 @@ import (
 // maxLooks is how many words of a question are pointed out.
 const maxLooks = 3
 
-// Looks points out the words of a question's arguments whose letters are of two alphabets, as a
-// name is that looks like another one and is not. A word of prose ends at a hyphen; an address or a
-// path does not.
+// Looks points out the words of a question's arguments that may not be what they look like: those whose
+// letters are of two alphabets, those with a sign that is drawn like another one, and those that a
+// screen may show in another order. A word of prose ends at a hyphen; an address or a path does not.
 func Looks(q nacre.Question) (found []string) {
-	for _, part := range strings.FieldsFunc(indented(q.Arguments), ends) {
+	shown := indented(q.Arguments)
+	all := slices.Concat(turned(shown), alike(shown))
+	if len(all) > maxLooks {
+		all = append(all[:maxLooks], "more of its words may not be what they look like")
+	}
+	return all
+}
+
+// alike are what is said of words that look like others.
+func alike(shown string) (found []string) {
+	for _, part := range strings.FieldsFunc(shown, ends) {
 		words := []string{part}
-		if !strings.ContainsAny(part, "@./:_") {
+		if !isAddress(part) {
 			words = strings.Split(part, "-")
 		}
 		for _, word := range words {
-			mixed := mixing(word)
-			said := fmt.Sprintf("%s has letters of two alphabets (%s): it may look like a name that it is not", word, strings.Join(mixed, ", "))
-			if len(mixed) < 2 || slices.Contains(found, said) {
+			said := unlike(word)
+			if said == "" || slices.Contains(found, said) {
 				continue
 			}
-			if len(found) == maxLooks {
-				return append(found, "more of its words have letters of two alphabets")
+			if found = append(found, said); len(found) > maxLooks {
+				return found
 			}
-			found = append(found, said)
 		}
 	}
 	return found
+}
+
+func unlike(word string) string {
+	if mixed := mixing(word); len(mixed) > 1 {
+		return fmt.Sprintf("%s has letters of two alphabets (%s): it may look like a name that it is not", word, strings.Join(mixed, ", "))
+	}
+	if at := strings.IndexFunc(word, double); at >= 0 && isAddress(word) {
+		r, _ := utf8.DecodeRuneInString(word[at:])
+		return fmt.Sprintf("%s has %c (U+%04X), which is drawn like another sign: it may look like a name that it is not", word, r, r)
+	}
+	return ""
+}
+
+// isAddress tells an address or a path from a word of prose.
+func isAddress(word string) bool { return strings.ContainsAny(word, "@./:_") }
+
+// doubles are signs and letters beyond ASCII that are drawn like one of ASCII, and are of no alphabet that tells.
+const doubles = "\u02d0\u0251\u0261\u0589\u05c3\u2024\u2044\u2215\u2216\u2236\u29f5\u29f8\u3002\ua789\ufe52\ufe55\ufe6b"
+
+// double tells such a sign, those that are drawn as wide as Chinese ones, and letters for mathematics.
+func double(r rune) bool {
+	return strings.ContainsRune(doubles, r) || r >= '\uff01' && r <= '\uff5e' || r >= '\U0001d400' && r <= '\U0001d7ff'
+}
+
+// turned says of a value with letters that are written from right to left, and with others, that a
+// screen may show its parts in another order than they are used in. A list is one value.
+func turned(shown string) (found []string) {
+	var value strings.Builder
+	look := func() {
+		text := value.String()
+		value.Reset()
+		from := strings.IndexFunc(text, leftward)
+		if from < 0 || !strings.ContainsFunc(text, rightward) {
+			return
+		}
+		word, _, _ := strings.Cut(text[from:], " ")
+		found = append(found, fmt.Sprintf("%s is written from right to left: what stands beside it may be shown in another order than it is used in", word))
+	}
+	for line := range strings.Lines(shown) {
+		if key, rest, isMember := strings.Cut(strings.TrimSpace(line), "\": "); isMember && !strings.ContainsFunc(key, leftward) {
+			look()
+			line = rest
+		}
+		value.WriteString(strings.Trim(line, "\" ,\n[]{}") + " ")
+	}
+	look()
+	return found
+}
+
+// leftward tells letters that are written from right to left.
+func leftward(r rune) bool {
+	p, _ := bidi.LookupRune(r)
+	return p.Class() == bidi.R || p.Class() == bidi.AL
+}
+
+// rightward tells what keeps its own order among such letters, and so moves as a whole: letters of other
+// alphabets, digits, and the signs of addresses and commands.
+func rightward(r rune) bool {
+	return unicode.IsLetter(r) && !leftward(r) || unicode.IsDigit(r) || strings.ContainsRune(`/\@:=_%&#*~<>|`, r)
 }
 
 // ends tells where a word ends.

@@ -63,6 +63,28 @@ func TestACardPointsOutLettersOfTwoAlphabets(t *testing.T) {
 	}
 }
 
+// M-47: signs that are drawn like others, and letters that a screen shows in another order, hide nothing.
+// Prose in one alphabet is not pointed out, whichever way it is written.
+func TestACardPointsOutWhatMayBeReadAsSomethingElse(t *testing.T) {
+	for arguments, want := range map[string]string{
+		`{"url":"https://github.com\u2044login.example.org"}`:       "",
+		`{"url":"https://github.com` + "\u2044" + `login.example"}`: "https://github.com\u2044login.example has \u2044 (U+2044), which is drawn like another sign",
+		`{"to":"ada@example` + "\u3002" + `org"}`:                   "(U+3002)",
+		`{"to":"` + "\u0261" + `ithub.com"}`:                        "(U+0261)",
+		`{"path":"keys/` + "\U0001d41a" + `da"}`:                    "(U+1D41A)",
+		`{"note":"1` + "\u2044" + `2 of it, 10 − 3, für 5 €"}`:      "",
+		`{"path":"/home/א/12/ב/34"}`:                                "א/12/ב/34 is written from right to left",
+		`{"list":["א",5,"ב",7]}`:                                    "א is written",
+		`{"to":"من ada"}`:                                           "من is written from right to left",
+		`{"to":"ada","note":"שלום, מה נשמע?","amount":5}`:           "",
+	} {
+		text := question.Of(asked(arguments)).Text()
+		if pointed := strings.Contains(text, "look (!): "); pointed != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%s shows\n%s", arguments, text)
+		}
+	}
+}
+
 func TestACardThatDoesNotFitIsOpenedElsewhere(t *testing.T) {
 	long := question.Of(asked(`{"note":"` + strings.Repeat("x", 4000) + `"}`))
 	for _, face := range []person.Face{person.Telegram, person.Slack, person.Discord, "fax"} {
