@@ -7,17 +7,15 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/unicode/bidi"
-
 	"github.com/nacre-dev/nacre"
 )
 
 // maxLooks is how many words of a question are pointed out.
 const maxLooks = 3
 
-// Looks points out the words of a question's arguments that may not be what they look like: those whose
-// letters are of two alphabets, those with a sign that is drawn like another one, and those that a
-// screen may show in another order. A word of prose ends at a hyphen; an address or a path does not.
+// Looks points out the words of a question's arguments that may not be what they look like. Their letters
+// are of two alphabets, a sign is drawn like another one, or a screen may show them in another
+// order. A word of prose ends at a hyphen; an address or a path does not.
 func Looks(q nacre.Question) (found []string) {
 	shown := indented(q.Arguments)
 	all := slices.Concat(turned(shown), alike(shown))
@@ -69,8 +67,8 @@ func double(r rune) bool {
 	return strings.ContainsRune(doubles, r) || r >= '\uff01' && r <= '\uff5e' || r >= '\U0001d400' && r <= '\U0001d7ff'
 }
 
-// turned says of a value with letters that are written from right to left, and with others, that a
-// screen may show its parts in another order than they are used in. A list is one value.
+// turned points out values in which letters from right to left stand among others. A screen may show
+// the parts of such a value in another order. A list is one value.
 func turned(shown string) (found []string) {
 	var value strings.Builder
 	look := func() {
@@ -94,10 +92,14 @@ func turned(shown string) (found []string) {
 	return found
 }
 
-// leftward tells letters that are written from right to left.
+// leftward tells letters that are written from right to left, and their signs, by the blocks that Unicode
+// keeps for them. Their digits are written from left to right.
 func leftward(r rune) bool {
-	p, _ := bidi.LookupRune(r)
-	return p.Class() == bidi.R || p.Class() == bidi.AL
+	switch {
+	case r >= 0x590 && r <= 0x8ff, r >= 0xfb1d && r <= 0xfdff, r >= 0xfe70 && r <= 0xfefe, r >= 0x10800 && r <= 0x10fff, r >= 0x1e800 && r <= 0x1efff:
+		return !unicode.IsDigit(r)
+	}
+	return false
 }
 
 // rightward tells what keeps its own order among such letters, and so moves as a whole: letters of other
