@@ -137,9 +137,11 @@ func TestAnAgentThatCannotBeOpenedSaysWhy(t *testing.T) {
 // and cannot write the clipboard.
 func TestAnAgentHasTheTerminal(t *testing.T) {
 	t.Parallel()
-	// a shell may miss a signal that comes just before it waits for a line, so it waits again each second
-	i, _ := ownAgent(t, `exec bash -c 'trap "echo interrupted-\$((40+2))" INT; trap "stty size" WINCH
-curl -s -m 20 https://refused.example/ || echo refused-$?; printf "\033]52;c;eHh4\007\033]2;x\033]52;c;eHh4\007\033[6n"; echo ready-$((1+1))
+	// a shell may miss a signal that comes just before it waits for a line, so it waits again each second; what
+	// starts programs in a trap is a shell of its own, since a read that ends for its time forgets such a trap
+	i, _ := ownAgent(t, `exec bash -c 'trap "echo interrupted-\$((40+2))" INT
+curl -s -m 20 https://refused.example/ || echo refused-$?; printf "\033]52;c;eHh4\007\033]2;x\033]52;c;eHh4\007\033[6n"
+(trap "stty size <&2" WINCH; echo ready-$((1+1)); while :; do sleep 0.1 & wait; done) &
 while :; do read -r -t 1 line && { echo "got [$line]"; [ "$line" = end ] && exit 5; }; done'`)
 	screen, wait := i.terminal("agent", "--project", "p", "mine")
 	screen.until("session k")

@@ -23,15 +23,14 @@ func drawing(t *testing.T, script string) *installation {
 }
 
 // fullScreen is a program that draws on the other screen, and draws anew when it has
-// another size. It asks when the project has a file go, and quits at q. A key that is read as a read
-// ends for its time counts.
+// another size. It asks when the project has a file go, and quits at q. What draws is a shell of its own: one
+// whose read ends for its time forgets the trap that it is in, and the key that it has just read.
 const fullScreen = `exec bash -c '
 printf "\033[?1049h\033[?1000h\033[?2004h\033[2J"; stty raw -echo
-trap "printf \"\033[Hdrawn-at-\$(stty size | tr \" \" -)-\"" WINCH
 (until [ -e go ]; do sleep 0.1; done; ipc delete_reminder "{\"reminder_id\":\"R-1\"}" >answer.txt 2>&1; touch answered) &
-printf "ready-$((1+1))"
+(trap "printf \"\033[Hdrawn-at-\$(stty size <&2 | tr \" \" -)-\"" WINCH; printf "ready-$((1+1))"; while :; do sleep 0.1 & wait; done) &
 typed=
-while :; do IFS= read -rs -N1 -t 1 key; [ "$key" ] && { typed=$typed$key; printf %s "$typed" >typed.txt; [ "$key" = q ] && { printf "\033[?1049l"; exit 5; }; }; done'`
+while IFS= read -rs -N1 key; do typed=$typed$key; printf %s "$typed" >typed.txt; [ "$key" = q ] && { printf "\033[?1049l"; exit 5; }; done'`
 
 // word reads the host's word from the start.
 func (s *terminal) word() string {
