@@ -197,6 +197,30 @@ func TestAHomeBeyondItsQuotaIsRefused(t *testing.T) {
 	}
 }
 
+// U-03: what an agent left so that it cannot be counted is beyond each quota. The home is still listed
+// and removed, with those of other projects.
+func TestAHomeThatCannotBeCountedIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, fill := range map[string]string{
+		"a closed folder":     "mkdir a; head -c 3145728 /dev/zero > a/b; chmod 000 a",
+		"a home that is shut": "head -c 3145728 /dev/zero > a; chmod 000 .",
+		"folders too deep":    "mkdir -p $(printf 'd/%.0s' $(seq 600))",
+		"a path too long":     "p=$(printf '%0200d/' $(seq 15)); mkdir -p $p e/$p; head -c 3145728 /dev/zero > e/$p/a; mv e $p",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := played(t)
+			i.write("home/.config/nacre/config.toml", i.read("home/.config/nacre/config.toml")+"[home]\nquota = \"2MiB\"\n")
+			i.opens("cd $HOME/.claude/projects; "+fill).want(t, 0)
+			i.opens("true").want(t, 125, "what agents left for this project", "nacre home remove --project .")
+			i.opens("true", "--fresh").want(t, 0)
+			i.nacre("home", "list").want(t, 0, i.work+"/p ")
+			i.nacre("home", "remove", "--project", "p").want(t, 0, "removed 1")
+			i.opens("true").want(t, 0)
+		})
+	}
+}
+
 // U-03: neither the home nor anything in it is seen by what verifies a run.
 func TestVerificationSeesNoHome(t *testing.T) {
 	t.Parallel()

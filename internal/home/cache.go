@@ -99,10 +99,10 @@ func (c *Caches) Layer(target string) (string, error) {
 }
 
 // Measure looks at how much the caches hold, in bytes, and remembers where that is more
-// than their quota. It may be given up at any time.
+// than their quota, or cannot be counted. It may be given up at any time.
 func (c *Caches) Measure(ctx context.Context, quota int64) error {
-	bytes, _, err := size(ctx, c.dir())
-	if err != nil || bytes <= quota {
+	held, err := count(ctx, c.dir())
+	if err != nil || held.bytes <= quota && !held.more {
 		return err
 	}
 	return disk.Write(filepath.Join(c.home.dir, fullFile), nil, 0o600)

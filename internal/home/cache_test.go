@@ -124,3 +124,29 @@ func TestCachesBeyondTheirQuotaAreEmptied(t *testing.T) {
 		t.Errorf("the home has %q, or is within a quota of 4 bytes", have)
 	}
 }
+
+// U-03: caches that an agent made so deep that they cannot be counted are emptied as well.
+func TestCachesThatCannotBeCountedAreEmptied(t *testing.T) {
+	h := opened(t, t.TempDir())
+	c := caches(t, h)
+	at := pip(t, c)
+	write(t, at, "kept")
+	deep, err := os.OpenRoot(filepath.Dir(at))
+	for range 600 {
+		if err != nil || deep.Mkdir("d", 0o700) != nil {
+			t.Fatal(err)
+		}
+		below, inner := deep.OpenRoot("d")
+		err = errors.Join(inner, deep.Close())
+		deep = below
+	}
+	if err := errors.Join(err, deep.Close(), c.Measure(t.Context(), 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, c)
+	c = caches(t, h)
+	if _, err := os.Lstat(at); err == nil {
+		t.Error("caches that cannot be counted last")
+	}
+	closed(t, c)
+}

@@ -19,16 +19,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/tree"
 )
 
 const (
 	// maxName is the longest text that names a project, in bytes.
 	maxName = 8 << 10
+	// maxFiles is how many files and folders of a home are counted, and maxDepth how deep.
+	maxFiles = 10_000_000
+	maxDepth = 500
 	// Inside is where the home is inside every sandbox.
 	Inside = "/home/agent"
 
@@ -121,19 +124,25 @@ func (h *Home) Holds(kinds []Kind) (bool, error) {
 	return false, nil
 }
 
-// Check refuses a home that holds more than its quota, in bytes. A file counts with its length, or
-// with the room that it takes where that is more. One with holes is no smaller than it says, and
-// one with several names counts with each. Caches have a quota of their own.
+// Check refuses a home that holds more than its quota, in bytes, and one that cannot be counted.
+// A file counts with its length, or with the room that it takes where that is more. One with
+// holes is no smaller than it says, and one with several names counts with each. Caches have a
+// quota of their own.
 func (h *Home) Check(ctx context.Context, quota int64) error {
-	bytes, _, err := size(ctx, filepath.Join(h.dir, dataDir))
-	if err != nil {
+	held, err := count(ctx, filepath.Join(h.dir, dataDir))
+	switch {
+	case err != nil:
 		return err
-	}
-	if bytes > quota {
-		return &FullError{Bytes: bytes, Quota: quota}
+	case held.more:
+		return ErrUncounted
+	case held.bytes > quota:
+		return &FullError{Bytes: held.bytes, Quota: quota}
 	}
 	return nil
 }
+
+// ErrUncounted says that an agent left folders that are closed, too deep or too full to be counted.
+var ErrUncounted = errors.New("what agents left for this project cannot be counted: a folder in it is closed, or has too many folders or files in it")
 
 // FullError says that a home holds more than its quota.
 type FullError struct{ Bytes, Quota int64 }
@@ -194,6 +203,8 @@ type Kept struct {
 	Dir     string      `json:"dir"`
 	Bytes   int64       `json:"bytes"`
 	Files   int         `json:"files"`
+	// More says that there are folders that cannot be counted.
+	More bool `json:"more,omitempty"`
 }
 
 // List are the homes of all groups, as they lie on the disk. One that only ever had
@@ -212,13 +223,13 @@ func List(ctx context.Context, homes string) ([]Kept, error) {
 		k := Kept{Group: nacre.Group(filepath.Base(filepath.Dir(dir))), Project: string(project), Dir: dir}
 		_, missing := os.Lstat(filepath.Join(dir, dataDir))
 		for _, of := range []string{dataDir, cachesDir} {
-			bytes, files, err := size(ctx, filepath.Join(dir, of))
+			held, err := count(ctx, filepath.Join(dir, of))
 			if err != nil {
 				return nil, err
 			}
-			k.Bytes, k.Files = added(k.Bytes, bytes), k.Files+files
+			k.Bytes, k.Files, k.More = added(k.Bytes, held.bytes), k.Files+held.files, k.More || held.more
 		}
-		if missing == nil || k.Files > 0 {
+		if missing == nil || k.Files > 0 || k.More {
 			kept = append(kept, k)
 		}
 	}
@@ -233,31 +244,37 @@ func escaped(path string) string {
 // Remove removes a home with all that is in it.
 func Remove(k Kept) error { return registry.Discard(k.Dir) }
 
-// size counts what is in a folder, besides folders. It follows no link.
-func size(ctx context.Context, dir string) (bytes int64, files int, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || ctx.Err() != nil {
-			return errors.Join(passing(err), ctx.Err())
-		}
-		if entry.IsDir() {
-			return nil
-		}
-		files++
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			bytes = added(bytes, max(info.Size(), room(info)))
-		}
-		return nil
-	})
-	return bytes, files, err
+// holding is what a folder holds, besides folders.
+type holding struct {
+	bytes int64
+	files int
+	more  bool // in folders that cannot be counted
 }
 
-// room is what a file takes on its disk.
-func room(info fs.FileInfo) int64 {
-	const block = 512 // what the system counts in
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		return stat.Blocks * block
+// count looks at what is in a folder, which agents filled. It follows no link, and a folder
+// is reached from the one that it is in: a path may be too long.
+func count(ctx context.Context, dir string) (h holding, err error) {
+	err = tree.Walk(ctx, dir, tree.Options{Entries: maxFiles, Depth: maxDepth, Workers: 1}, h.add)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return h, nil
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, tree.ErrTooBig):
+		h.more, err = true, nil
 	}
-	return 0
+	return h, err
+}
+
+func (h *holding) add(f tree.Folder) {
+	h.more = h.more || f.Err != nil
+	for _, e := range f.Entries {
+		if e.Mode.IsDir() {
+			continue
+		}
+		h.files++
+		if e.Mode.IsRegular() {
+			h.bytes = added(h.bytes, max(e.Length, e.Bytes))
+		}
+	}
 }
 
 // added is a sum that stays at the most there is.
@@ -266,12 +283,4 @@ func added(a, b int64) int64 {
 		return sum
 	}
 	return math.MaxInt64
-}
-
-// passing lets go of what was removed, or cannot be read, while it was looked at.
-func passing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil
-	}
-	return err
 }

@@ -73,8 +73,8 @@ type Entry struct {
 	// Born says that a new entry was made since, and is not an older one that was
 	// changed. It is asked for by Births, and false where the file system does not say.
 	Born bool
-	// Bytes is what it takes on disk.
-	Bytes int64
+	// Bytes is what it takes on disk, Length how long it says that it is.
+	Bytes, Length int64
 	// Links is the number of its names; Device and Inode are what they share.
 	Links         uint64
 	Device, Inode uint64
@@ -380,7 +380,7 @@ func entryOf(dir int, name string, since time.Time) (Entry, error) {
 	}
 	changed := time.Unix(s.Ctim.Unix())
 	return Entry{
-		Name: name, Mode: modeOf(s.Mode), Changed: changed, Modified: time.Unix(s.Mtim.Unix()), New: !changed.Before(since), Bytes: s.Blocks * 512,
+		Name: name, Mode: modeOf(s.Mode), Changed: changed, Modified: time.Unix(s.Mtim.Unix()), New: !changed.Before(since), Bytes: s.Blocks * 512, Length: s.Size,
 		Links: uint64(s.Nlink), Device: uint64(s.Dev), Inode: s.Ino,
 	}, nil
 }

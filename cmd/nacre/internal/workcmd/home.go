@@ -35,7 +35,11 @@ func (c Commands) homeList() *cobra.Command {
 			}
 			p := c.Printer(c.Stdout)
 			for _, h := range homes {
-				p.Line("%s  %s  %s in %d files", h.Group, cmp.Or(h.Project, "(no project)"), sizeText(h.Bytes), h.Files)
+				more := ""
+				if h.More {
+					more = ", and what cannot be counted"
+				}
+				p.Line("%s  %s  %s in %d files%s", h.Group, cmp.Or(h.Project, "(no project)"), sizeText(h.Bytes), h.Files, more)
 			}
 			if len(homes) == 0 {
 				p.Line("no agent left anything")
