@@ -189,8 +189,8 @@ func (f *first) propose(plan inside.Plan, streams [3]*os.File, trees []*os.File)
 	return inside.SendOrder(f.control, plan, streams, trees)
 }
 
-// waits reports whether PID 1 is still good for a plan. The memory killer looks at an idle one
-// before anything else, and it does not see what the host has mounted since.
+// waits reports whether PID 1 is still good for a plan. The memory killer looks at an idle one before anything else,
+// and an idle one does not see what the host has mounted since.
 func (f *first) waits() bool {
 	raw, err := f.control.SyscallConn()
 	if err != nil {
