@@ -137,8 +137,8 @@ func TestAnAgentThatCannotBeOpenedSaysWhy(t *testing.T) {
 // and cannot write the clipboard.
 func TestAnAgentHasTheTerminal(t *testing.T) {
 	t.Parallel()
-	// a shell may miss a signal that comes just before it waits for a line, so it waits again each second; what
-	// starts programs in a trap is a shell of its own, since a read that ends for its time forgets such a trap
+	// A shell may miss a signal that comes just before it waits for a line, so it waits again each second.
+	// A read that ends for its time forgets a trap that starts programs, so that one has a shell of its own.
 	i, _ := ownAgent(t, `exec bash -c 'trap "echo interrupted-\$((40+2))" INT
 curl -s -m 20 https://refused.example/ || echo refused-$?; printf "\033]52;c;eHh4\007\033]2;x\033]52;c;eHh4\007\033[6n"
 (trap "stty size <&2" WINCH; echo ready-$((1+1)); while :; do sleep 0.1 & wait; done) &
