@@ -137,8 +137,8 @@ type SourceText struct {
 // FilePin is a file that an argument names, copied so that what was decided on
 // is what runs (D-13).
 type FilePin struct {
-	// Argument is the dotted path of the argument, with the numbers of list
-	// elements in it; Name is its value, relative to the workspace.
+	// Argument is the dotted path of the argument, with the numbers of list elements in it. Name is
+	// its value, relative to the workspace.
 	Argument string `json:"argument"`
 	Name     string `json:"name"`
 	// SHA256 is the digest of the content, in lower-case hex, Bytes its length.

@@ -159,8 +159,8 @@ type Principal struct {
 	Scope  map[string]string
 	// Channel is where the work came from, such as "terminal" or "webhook".
 	Channel string
-	// Agent says whose calls are counted together in all of a group's sessions, where the
-	// host has set such a rate; empty means those of the principal's id (K-35).
+	// Agent says whose calls are counted together in all of a group's sessions, where the host has
+	// set such a rate. Empty means those of the principal's id (K-35).
 	Agent string
 }
 
@@ -187,10 +187,9 @@ type Invocation struct {
 	Origins []Origin
 }
 
-// Driver carries out one capability on the host. Do must honour ctx's
-// deadline and may be called concurrently. A *Refusal it returns reaches the
-// agent as HANDLER_ERROR with its message; any other error reaches the agent
-// as PLUGIN_ERROR without detail (D-06, D-14).
+// Driver carries out one capability on the host. Do must honour ctx's deadline and may be called
+// concurrently. A *Refusal it returns reaches the agent as HANDLER_ERROR with its message. Any
+// other error reaches the agent as PLUGIN_ERROR without detail (D-06, D-14).
 type Driver interface {
 	Do(ctx context.Context, in Invocation) (json.RawMessage, error)
 }
@@ -207,8 +206,8 @@ func (f DriverFunc) Do(ctx context.Context, in Invocation) (json.RawMessage, err
 type Tool struct {
 	Capability Capability
 	Driver     Driver
-	// ShownWhole is up to how many characters a result is passed on in the form in
-	// which the driver gives it; zero means the 4,000 of K-14. It is for a tool whose
-	// own form agents were taught to read.
+	// ShownWhole is up to how many characters a result is passed on in the form in which the driver
+	// gives it. Zero means the 4,000 of K-14. It is for a tool whose own form agents were taught to
+	// read.
 	ShownWhole int
 }

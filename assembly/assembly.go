@@ -185,10 +185,9 @@ func (r *Runtime) VerifyAudit(session nacre.SessionID) ([]audit.Report, error) {
 	return doctor.VerifyAudit(r.inst, session)
 }
 
-// FollowEvents calls each, one call at a time, with the events of every nacre
-// serve that runs now, as they happen; prefixes of topics say which (D-32). It
-// returns nil when the last of them has ended, and the error of each where it
-// returns one. Without a nacre serve it is [NotReady].
+// FollowEvents calls each, one call at a time, with the events of every nacre serve that runs now, as they
+// happen. Prefixes of topics say which (D-32). It returns nil when the last of them has ended, and the error of
+// each where it returns one. Without a nacre serve it is [NotReady].
 func (r *Runtime) FollowEvents(ctx context.Context, prefixes []string, each func(plugin.Envelope) error) error {
 	return endpoints.Follow(ctx, r.inst, prefixes, each)
 }
@@ -295,8 +294,8 @@ func OpenEgress(r *Runtime) ([]string, error) {
 	return open, err
 }
 
-// VerifyPlugin asks one plugin whether it can work with what it was given; it finds nothing
-// where the plugin does not verify itself, or still lacks something.
+// VerifyPlugin asks one plugin whether it can work with what it was given. It finds nothing where the plugin
+// does not verify itself, or still lacks something.
 func VerifyPlugin(ctx context.Context, r *Runtime, name nacre.PluginName) ([]Finding, error) {
 	return pluginadmin.VerifyPlugin(ctx, r.inst, name)
 }

@@ -156,8 +156,8 @@ func kernelOver(t *rapid.T, store *memory.Store, engine policy.Engine) *kernel.K
 	return k
 }
 
-// M-52, D-44: who was told what nobody vouches for is asked before it writes,
-// what later sessions act on included; who was told what the operator trusts is not.
+// M-52, D-44: who was told what nobody vouches for is asked before it writes, what later sessions
+// act on included. Who was told what the operator trusts is not.
 func TestARecalledMemoryTaints(t *testing.T) {
 	for _, vouched := range []bool{false, true} {
 		store, err := memory.Open(t.Context(), filepath.Join(t.TempDir(), "main.sqlite"), memory.Options{Group: "main", Now: time.Now})

@@ -370,8 +370,8 @@ func TestBeginWithoutEndIsAnUnknownOutcome(t *testing.T) { // K-21
 	}
 }
 
-// K-21: a call is told by the host's name of it; an agent that chooses one
-// correlation twice does not make another call look unfinished.
+// K-21: a call is told by the host's name of it. An agent that chooses one correlation twice does
+// not make another call look unfinished.
 func TestTheCallThatHasNoEndIsTheOneThatIsNamed(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "audit")
 	c := openChain(t, options(t, root, "a"))

@@ -127,9 +127,8 @@ func (r ring) verify(h Head, low, high uint64) error {
 // end is beyond every record of the index.
 const end = ^uint64(0)
 
-// macRing knows the secret MAC keys by their ids. A chain.open or key.rotate
-// record names the key of what follows; a chain that names none was written
-// with the first key that there was.
+// macRing knows the secret MAC keys by their ids. A chain.open or key.rotate record names the key of
+// what follows. A chain that names none was written with the first key that there was.
 type macRing struct {
 	sealers []*sealer // the newest first
 	ids     []Digest

@@ -20,8 +20,8 @@ import (
 // RotateKeys replaces the signing key and the MAC key in dir, the folder of [LoadKeys]. The old
 // signing key introduces the new one by a signed record in the index of root, so that whoever
 // trusts either verifies everything. The old key counts for what it signed until then, and the new
-// one from there on. Retired public keys stand behind the new one in the file [PublicKeyFile],
-// retired MAC keys behind the new one in theirs; the old signing key is gone.
+// one from there on. Retired public keys stand behind the new one in the file [PublicKeyFile], and
+// retired MAC keys behind the new one in theirs. The old signing key is gone.
 //
 // It refuses while a chain has a writer. When it was interrupted, LoadKeys
 // refuses until RotateKeys was called again, which goes on with the same keys.

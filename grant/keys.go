@@ -17,10 +17,10 @@ import (
 // MinKey is the shortest secret of a key, in bytes.
 const MinKey = token.MinKey
 
-// LoadKeys reads the keys in the folder dir, and makes the first key where there is
-// none yet; processes that start at once get the same one. dir, and the file in it,
-// must be the user's alone. A file that is damaged, a link, or readable to others is
-// an error, never a reason for another key (K-10).
+// LoadKeys reads the keys in the folder dir, and makes the first key where there is none yet.
+// Processes that start at once get the same one. dir, and the file in it, must be the user's alone.
+// A file that is damaged, a link, or readable to others is an error, never a reason for another key
+// (K-10).
 func LoadKeys(dir string) (kernel.Keys, error) {
 	loaded, err := revocation.LoadKeys(dir)
 	return keysOf(loaded), err

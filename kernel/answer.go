@@ -24,8 +24,8 @@ type Answer struct {
 	// By names where the right comes from, such as the route, in records.
 	By string
 	// Public, unless nil, ends the right once the session has read a result of another tool
-	// (M-50b); Ended says that one did so before, in the conversation that goes on. All
-	// says that who is answered may be told all: the right does not end.
+	// (M-50b). Ended says that one did so before, in the conversation that goes on. All says that
+	// who is answered may be told all: the right does not end.
 	Public     func(nacre.ToolName) bool
 	Ended, All bool
 }
@@ -58,9 +58,8 @@ func (r *right) private() bool {
 	return r.Ended
 }
 
-// Answer lets a session answer whoever woke it, until the kernel forgets the
-// session; a later answer takes the place of an earlier one. Addresses beyond 16
-// give no right.
+// Answer lets a session answer whoever woke it, until the kernel forgets the session. A later
+// answer takes the place of an earlier one. Addresses beyond 16 give no right.
 func (k *sessions) Answer(id nacre.SessionKey, a Answer) error {
 	s, err := k.session(id)
 	if err != nil {

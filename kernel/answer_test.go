@@ -83,8 +83,8 @@ func TestAnswerClearsOneArgument(t *testing.T) {
 	}
 }
 
-// M-50b: who is no operator is answered unasked while the session has read nothing but
-// what is public, and the channel's own; from then on a person is asked.
+// M-50b: who is no operator is answered unasked while the session has read nothing but what is
+// public, and the channel's own. From then on a person is asked.
 func TestAnswerEndsWithWhatIsNotPublic(t *testing.T) {
 	const al = `{"to":"al"}`
 	for name, c := range map[string]struct {

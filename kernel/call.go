@@ -55,8 +55,8 @@ type received struct {
 	payer string
 	// admin is set where the principal may see a result raw (K-14).
 	admin bool
-	// arguments are canonical, after defaults, and digested; resolved is the call's
-	// own with values in the place of words, without any where it has none (K-27).
+	// arguments are canonical, after defaults, and digested. resolved is the call's own with values
+	// in the place of words, without any where it has none (K-27).
 	arguments json.RawMessage
 	resolved  reference.Resolved
 	digest    token.Digest
@@ -109,9 +109,8 @@ type delivery struct {
 	warnings []string
 }
 
-// Call carries out one call, or says why not. A refusal is an error that is or
-// wraps a *nacre.Refusal, which is what the agent may see of it; any other
-// error means that ctx ended.
+// Call carries out one call, or says why not. A refusal is an error that is or wraps a
+// *nacre.Refusal, which is what the agent may see of it. Any other error means that ctx ended.
 func (k *Kernel) Call(ctx context.Context, c nacre.Call) (nacre.Outcome, error) {
 	r, err := k.begin(c)
 	if err != nil {

@@ -28,10 +28,10 @@ func Check(c nacre.Capability) error {
 	return nil
 }
 
-// Replace puts tools in the place of others, all of them or none (D-27). What it
-// refuses is what Register refuses. A capability of old that is not there is no
-// error. Calls that have begun keep the tool they began with; what a person agreed
-// to for other content, or another schema, is asked again.
+// Replace puts tools in the place of others, all of them or none (D-27). What it refuses is what
+// Register refuses. A capability of old that is not there is no error. Calls that have begun keep
+// the tool they began with. What a person agreed to for other content, or another schema, is asked
+// again.
 func (k *catalog) Replace(old []nacre.CapabilityID, fresh []nacre.Tool) error {
 	built := make([]*tool, 0, len(fresh))
 	var warnings []string
@@ -176,8 +176,8 @@ type searchable struct {
 	all   []*nacre.Capability
 
 	mu sync.Mutex
-	// groups are what each group that has searched may use; there are as many as
-	// the host has configured, and one for all others.
+	// groups are what each group that has searched may use. There are as many as the host has
+	// configured, and one for all others.
 	groups map[nacre.Group]map[nacre.CapabilityID]*nacre.Capability
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/nacre-dev/nacre/policy"
 )
 
-// detail is what a record tells beyond the fields that all records have. Its
-// members are written in the order of their names, so that a chain finds it
-// canonical already. Arguments, results and the agent's words are in it by size and
-// digest only; a chain refuses records that are too large, so what is listed is cut.
+// detail is what a record tells beyond the fields that all records have. Its members are written in
+// the order of their names, so that a chain finds it canonical already. Arguments, results and the
+// agent's words are in it by size and digest only. A chain refuses records that are too large, so
+// what is listed is cut.
 type detail struct{ wire.Summary }
 
 func newDetail() detail { return detail{wire.NewSummary()} }

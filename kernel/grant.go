@@ -37,8 +37,8 @@ type GrantRequest struct {
 type Input struct {
 	Arguments json.RawMessage
 	Mode      nacre.Mode
-	// Caller is who presents the token, where it was handed down to a principal
-	// under the one it was granted to; empty means that one itself.
+	// Caller is who presents the token, where it was handed down to a principal under the one it
+	// was granted to. Empty means that one itself.
 	Caller string
 	// ID and Correlation name the call in records; an empty ID gets one.
 	ID          string

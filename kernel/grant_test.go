@@ -444,8 +444,8 @@ func TestADenialTellsThePolicysConditionsAndTheKernels(t *testing.T) {
 	}
 }
 
-// K-04: allowed_fields hold for whoever has not the role for personal data; who
-// has it sees all, unless policy or their token says otherwise.
+// K-04: allowed_fields hold for whoever has not the role for personal data. Who has it sees all,
+// unless policy or their token says otherwise.
 func TestAllowedFieldsHoldButForReadersOfPersonalData(t *testing.T) {
 	const one, all = `[{"id":1}]`, `[{"id":1,"city":"x"}]`
 	roles := func(roles ...string) nacre.Principal {

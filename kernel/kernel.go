@@ -75,8 +75,8 @@ type Revocations interface {
 type Shared struct {
 	// Revocations of grants; nil keeps them in memory.
 	Revocations Revocations
-	// Limiter counts the calls of all kernels that are given it, and may hold them to
-	// more than the rate of each capability; nil counts this kernel's own.
+	// Limiter counts the calls of all kernels that are given it, and may hold them to more than the rate of
+	// each capability. Nil counts this kernel's own.
 	Limiter *policy.Limiter
 }
 

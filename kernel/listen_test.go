@@ -398,8 +398,8 @@ func TestALateRulingIsNotKept(t *testing.T) {
 	}
 }
 
-// K-29: whoever vouches for a text approves the call, and what the text says counts from
-// then on; what another text says does not. It is shown before, and recorded.
+// K-29: whoever vouches for a text approves the call, and what the text says counts from then on.
+// What another text says does not. It is shown before, and recorded.
 func TestAPersonVouchesForAText(t *testing.T) {
 	o := openPostOffice(t)
 	o.ruling.Verdict, o.ruling.Scope = nacre.Allow, nacre.ScopeText

@@ -59,8 +59,8 @@ func (o *postOffice) given(t *testing.T) string {
 	return string(all[len(all)-1].Arguments)
 }
 
-// K-27: a personal value is used without being seen: results, traces and what
-// is echoed hold its word; the tool, and a person who is asked, get the value.
+// K-27: a personal value is used without being seen: results, traces and what is echoed hold its
+// word. The tool, and a person who is asked, get the value.
 func TestPersonalDataIsUsedWithoutBeingSeen(t *testing.T) {
 	o := aPostOffice(t)
 	o.book = "Bob, bob@corp.example, +49 30 1234 5678, key sk-ant-api03-" + strings.Repeat("a1B2", 24)

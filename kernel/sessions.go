@@ -372,8 +372,8 @@ func (k *sessions) Resume(id nacre.SessionKey, told nacre.Label, by string, ruli
 	return nil
 }
 
-// Tainted reports whether an outsider's words have entered a session (M-52); of
-// a session that is not known, or not named, it reports true.
+// Tainted reports whether an outsider's words have entered a session (M-52). Of a session that is
+// not known, or not named, it reports true.
 func (k *sessions) Tainted(id nacre.SessionKey) bool {
 	s, err := k.session(id)
 	if err != nil {

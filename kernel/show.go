@@ -223,9 +223,8 @@ func redactJoined(raw json.RawMessage, redactor firewall.Redactor) (json.RawMess
 	return redactor.JSON(raw)
 }
 
-// fields are those of a result that the capability lets anybody see; nil means
-// all, as of personal data to who has the role for it. What policy takes away
-// stays away.
+// fields are those of a result that the capability lets anybody see. Nil means all, as of personal
+// data to who has the role for it. What policy takes away stays away.
 func (r *run) fields() []string {
 	c := &r.tool.capability
 	personal := c.Sensitivity == nacre.SensitivePII || c.Sensitivity == nacre.SensitivePCI

@@ -40,9 +40,9 @@ type Manifest struct {
 	// [ListenSocket] in its data directory, to which the host forwards those of
 	// an address that the operator names.
 	Listen bool
-	// Once says that one handler at a time may serve the channels, as where it has a socket to
-	// a chat service. Of the nodes that share a store one serves them then; the handlers of
-	// the others get no channel ticket, and carry out tools and hear events all the same.
+	// Once says that one handler at a time may serve the channels, as where it has a socket to a
+	// chat service. Of the nodes that share a store one serves them then. The handlers of the
+	// others get no channel ticket, and carry out tools and hear events all the same.
 	Once bool
 	// Verify says that the handler answers [MethodVerify] (D-29).
 	Verify  bool
@@ -115,8 +115,8 @@ type ToolSpec struct {
 	Safety          nacre.SafetyClass
 	Sensitivity     nacre.Sensitivity
 	Rate            nacre.RateLimit
-	// Deadline is how long one call may take, from 1 s to 1 h; zero means the operator's
-	// default for all tools, whose word on this one wins too (K-33).
+	// Deadline is how long one call may take, from 1 s to 1 h. Zero means the operator's default
+	// for all tools, whose word on this one wins too (K-33).
 	Deadline time.Duration
 	// Returns is the trust of what the tool returns.
 	Returns nacre.Label

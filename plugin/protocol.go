@@ -136,8 +136,8 @@ type Button struct {
 	Label string `json:"label"`
 }
 
-// Press says who pressed which button. The host knows whose card it was and decides; the
-// person is the one of the channel that the plugin serves, and of no other.
+// Press says who pressed which button. The host knows whose card it was and decides. The person is
+// the one of the channel that the plugin serves, and of no other.
 type Press struct {
 	Channel string `json:"channel"`
 	// User is the id that never changes of whoever pressed, as the service gave it.

@@ -11,9 +11,8 @@ import (
 // maxAlternatives is how many other rules a remediation names.
 const maxAlternatives = 3
 
-// Explain says why a request is denied and what would have to change. A deny
-// rule that matches is the cause; deny rules that match in part are left out,
-// for nobody should try to match one (K-08).
+// Explain says why a request is denied and what would have to change. A deny rule that matches is
+// the cause. Deny rules that match in part are left out, for nobody should try to match one (K-08).
 func (p *Policy) Explain(r Request) nacre.Denial {
 	s := subject{request: &r}
 	d := p.Decide(r)

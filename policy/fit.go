@@ -147,8 +147,8 @@ func wantedBy(c *condition, lets bool) []string {
 	return all
 }
 
-// schemaNode is as much of a JSON Schema as tells the type of a place; anything else in
-// it that could is not read.
+// schemaNode is as much of a JSON Schema as tells the type of a place. Anything else in it that
+// could is not read.
 type schemaNode struct {
 	Type       json.RawMessage            `json:"type"`
 	Properties map[string]json.RawMessage `json:"properties"`

@@ -265,8 +265,8 @@ func TestPatternsOfValues(t *testing.T) {
 	}
 }
 
-// K-05: what hides a value in a list or an object hides it from an allow, not
-// from a deny; a missing argument matches nothing.
+// K-05: what hides a value in a list or an object hides it from an allow, not from a deny. A
+// missing argument matches nothing.
 func TestArgumentsOfEveryShape(t *testing.T) {
 	tests := map[string]struct {
 		arguments   string

@@ -46,9 +46,9 @@ type Engine interface {
 	Version() string
 }
 
-// Explainer is an engine that can say how it decides. Explain collects all that
-// failed, with the request's values, and is for the operator (K-08); Trace
-// names what was looked at and never a value (K-09). Both are pure.
+// Explainer is an engine that can say how it decides. Explain collects all that failed, with the
+// request's values, and is for the operator (K-08). Trace names what was looked at and never a
+// value (K-09). Both are pure.
 type Explainer interface {
 	Engine
 	Explain(Request) nacre.Denial

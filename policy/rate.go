@@ -47,9 +47,9 @@ type Rate struct {
 // Counter counts the calls of several processes together, by a clock of its own.
 // Implementations are safe for concurrent use, and answer in a time of their own.
 type Counter interface {
-	// Count gives the place of a rate that has no call left, and how long to wait until it has
-	// one; a wait of zero says that all have. With take it then counts one call of each, and else
-	// none. An error means that nobody can tell.
+	// Count gives the place of a rate that has no call left, and how long to wait until it has one.
+	// A wait of zero says that all have. With take it then counts one call of each, and else none.
+	// An error means that nobody can tell.
 	Count(rates []Rate, take bool) (over int, wait time.Duration, err error)
 }
 

@@ -32,10 +32,10 @@ type Dispatcher struct {
 	NewID func() (string, error)
 }
 
-// Dispatch carries out the calls of a response one after the other, and returns
-// a message for each, in order. A call that fails does not stop the next. The
-// error names calls that could not be answered, with the messages for the
-// others; where the response cannot be read there are none, and nothing ran.
+// Dispatch carries out the calls of a response one after the other, and returns a message for each,
+// in order. A call that fails does not stop the next. The error names calls that could not be
+// answered, with the messages for the others. Where the response cannot be read there are none, and
+// nothing ran.
 func (d *Dispatcher) Dispatch(ctx context.Context, response []byte) ([]json.RawMessage, error) {
 	if d.Format == nil || d.Caller == nil || d.NewID == nil || d.Principal.ID == "" {
 		return nil, errors.New("dispatcher: Format, Caller, Principal and NewID are needed")

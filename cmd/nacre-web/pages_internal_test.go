@@ -126,8 +126,8 @@ func reads(tb testing.TB, rt installed) func(path string) string {
 	}
 }
 
-// M-44: the page of a session over a real installation has its records, and says that they
-// are verified; when one is changed, it says so.
+// M-44: the page of a session over a real installation has its records, and says that they are
+// verified. When one is changed, it says so.
 func TestThePageShowsWhatIsRecorded(t *testing.T) {
 	t.Parallel()
 	rt := recorded(t, 200)

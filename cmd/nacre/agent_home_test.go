@@ -98,8 +98,8 @@ func firstOf(text string) string {
 	return files
 }
 
-// U-03: what was typed and the theme last; --fresh begins with nothing and leaves
-// nothing; another project and another group have homes of their own.
+// U-03: what was typed and the theme last. With --fresh a session begins with nothing and leaves
+// nothing. Another project and another group have homes of their own.
 func TestAHomeLastsByGroupAndProject(t *testing.T) {
 	t.Parallel()
 	i := played(t)

@@ -317,8 +317,8 @@ func TestARunAsksOnItsTerminal(t *testing.T) {
 	}
 }
 
-// F-11: what a command prints on the person's terminal cannot set the clipboard or make
-// the terminal type; with --terminal raw all of it passes.
+// F-11: what a command prints on the person's terminal cannot set the clipboard or make the
+// terminal type. With --terminal raw all of it passes.
 func TestOnlyHarmlessSequencesReachAPersonsTerminal(t *testing.T) {
 	t.Parallel()
 	i := install(t)

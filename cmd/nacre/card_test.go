@@ -14,7 +14,7 @@ import (
 
 // M-47: what does not fit into a message of a service, and what looks like a secret, is approved at none. The card of each
 // chat says where the question is read whole, and has a button to deny it. A press that says yes to it, of the person who
-// may, decides nothing; a denial counts, once, and ends the cards at the other services. In a terminal, and on the web page,
+// may, decides nothing. A denial counts, once, and ends the cards at the other services. In a terminal, and on the web page,
 // the question is shown with all that it asks.
 func TestWhatNoChatShowsWholeIsApprovedElsewhere(t *testing.T) {
 	t.Parallel()
@@ -60,7 +60,7 @@ func TestWhatNoChatShowsWholeIsApprovedElsewhere(t *testing.T) {
 
 // M-42, M-47: a host, a credential and a run that wants to go on are let through from a chat as a tool is. Each is for as
 // long as a chat may: the host for half an hour, the credential for an hour, the run for this once. The record of each has
-// the person, the identity and the face; who is no operator, and a button of before, lets nothing through.
+// the person, the identity and the face. Who is no operator, and a button of before, lets nothing through.
 func TestEachKindIsLetThroughFromAChat(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")

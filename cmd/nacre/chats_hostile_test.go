@@ -49,9 +49,9 @@ func awaits(t *testing.T, i *installation, fake chatFake) *running {
 	return r
 }
 
-// M-41, M-46: ten thousand strangers who write, give commands, ask to be paired and press at once are
-// told nothing, begin nothing and decide nothing. What is kept and recorded of them is bounded, and so
-// is what it takes in memory; no press of whoever may is lost among theirs.
+// M-41, M-46: ten thousand strangers who write, give commands, ask to be paired and press at once are told
+// nothing, begin nothing and decide nothing. What is kept and recorded of them is bounded, and so is what
+// it takes in memory. No press of whoever may is lost among theirs.
 func TestStrangersGetNothingInAChat(t *testing.T) {
 	t.Parallel()
 	for name, service := range chatServices() {

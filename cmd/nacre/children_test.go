@@ -223,8 +223,8 @@ func TestASubAgentGetsNoMoreThanItsParentHas(t *testing.T) {
 	has(t, i.heard("asked1"), "UNKNOWN_TOOL")
 }
 
-// M-69: what ends the parent ends its sub-agents and what they began, of all generations; each
-// has one end, and nobody can go on with it. The parent's own work goes on.
+// M-69: what ends the parent ends its sub-agents and what they began, of all generations. Each has
+// one end, and nobody can go on with it. The parent's own work goes on.
 func TestSubAgentsEndWithTheirParent(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(i *installation, r *running){

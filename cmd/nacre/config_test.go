@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// M-61, U-32: a config is checked as each start of nacre does, with the line of what means
-// nothing and the nearest key; a file that was named is there.
+// M-61, U-32: a config is checked as each start of nacre does, with the line of what means nothing and
+// the nearest key. A file that was named is there.
 func TestAConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -172,10 +172,10 @@ func discordConfig(address string) string {
 		"[access.discord]\nhosts = [\"api.example.com:80/http\", \"gateway.example.com:81/tcp\"]\n", address, address)
 }
 
-// M-40, M-46, M-47, M-48: a question is a card in Discord for the person who may answer it, and
-// for nobody else, through the plugin's own proxy. A stranger's press, one of another person's,
-// and one on a card from before a restart of serve decide nothing; the person's own press does.
-// They are told what runs, and stop it; who may not, does not.
+// M-40, M-46, M-47, M-48: a question is a card in Discord for the person who may answer it, and for
+// nobody else, through the plugin's own proxy. A stranger's press, one of another person's, and one on
+// a card from before a restart of serve decide nothing. The person's own press does. They are told
+// what runs, and stop it; who may not, does not.
 func TestAQuestionIsAnsweredFromDiscord(t *testing.T) {
 	t.Parallel()
 	g := newGateway()

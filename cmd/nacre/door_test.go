@@ -101,8 +101,8 @@ while [ -n "$from" ] && [ $calls -lt 20 ]; do
   from=$(sed -n 's/.*"next":\([0-9]*\).*/\1/p' page); calls=$((calls+1))
 done; echo "$calls calls"; cmp text whole && echo the same`
 
-// K-31, F-28: a text that does not fit is read whole through ipc, within the session's
-// budget; one that fits is passed on as it is.
+// K-31, F-28: a text that does not fit is read whole through ipc, within the session's budget. One
+// that fits is passed on as it is.
 func TestALongTextIsReadWholeThroughIPC(t *testing.T) {
 	t.Parallel()
 	i := desk(t, deskTools)

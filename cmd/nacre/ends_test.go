@@ -285,9 +285,9 @@ func TestABrainsEventsAreRecordedInTheirOrder(t *testing.T) {
 	}
 }
 
-// M-43: a restart holds the registry against the sandboxes that really run, by the ids of their
-// sessions. That of a session whose nacre was killed is ended, though its first process sees nothing of
-// that, and the session is interrupted; one that lives keeps its own. The next restart finds nothing.
+// M-43: a restart holds the registry against the sandboxes that really run, by the ids of their sessions. That of a
+// session whose nacre was killed is ended, though its first process sees nothing of that, and the session is
+// interrupted. One that lives keeps its own. The next restart finds nothing.
 func TestARestartEndsTheSandboxesOfTheDead(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -27,9 +27,8 @@ func (i *installation) onSmallDisk(script string) string {
 	return string(said)
 }
 
-// M-60: where the disk of nacre's state is full, nothing begins, and what is at work does
-// nothing more, since it could not be recorded; each says so. With room again all goes on, and
-// the chains verify.
+// M-60: where the disk of nacre's state is full, nothing begins, and what is at work does nothing more, since
+// it could not be recorded. Each says so. With room again all goes on, and the chains verify.
 func TestAStateOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -274,8 +274,8 @@ func TestGitThatOnlyReadsLeavesNothing(t *testing.T) {
 	i.nothingLeft(t)
 }
 
-// U-04: the user's branch moves by fast-forward, and when told to; its index follows
-// and nothing of the user's own in it is lost.
+// U-04: the user's branch moves by fast-forward, and when told to. Its index follows and nothing of the user's own in
+// it is lost.
 func TestLandingMovesTheBranchForwardOnly(t *testing.T) {
 	t.Parallel()
 	const more = "echo two >>greeting.txt; echo new >new.txt; git add -A; git commit -q -m second"

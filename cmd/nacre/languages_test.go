@@ -56,8 +56,8 @@ var languages = map[string]language{
 	},
 }
 
-// M-66, F-94: in each language the project's tests decide, whatever a work makes of them; a test
-// that it adds can refuse it, and what passes both lands.
+// M-66, F-94: in each language the project's tests decide, whatever a work makes of them. A test that it adds can
+// refuse it, and what passes both lands.
 func TestTestsDecideInEachLanguage(t *testing.T) {
 	t.Parallel()
 	for tool, l := range languages {

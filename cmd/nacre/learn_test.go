@@ -99,8 +99,8 @@ func TestWhatWasRefusedIsLearned(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0, "learn-")
 }
 
-// U-40: what was approved for a time is proposed again once that is over, and can be approved again;
-// who approves nothing says so in a word.
+// U-40: what was approved for a time is proposed again once that is over, and can be approved again. Who
+// approves nothing says so in a word.
 func TestAnApprovalThatEndedIsGivenAgain(t *testing.T) {
 	t.Parallel()
 	i := learns(t)

@@ -10,8 +10,8 @@ import (
 )
 
 // M-53: a task that failed is told before the next one like it begins: the first request to the
-// model holds the warning. What an agent stored of a fix counts for nothing; work that a
-// person accepted is a verified fix, and the next task like it is told that, too.
+// model holds the warning. What an agent stored of a fix counts for nothing. Work that a person
+// accepted is a verified fix, and the next task like it is told that, too.
 func TestATaskIsToldHowTasksLikeItFailed(t *testing.T) {
 	t.Parallel()
 	says := func(line string) []scriptedmodel.Turn {

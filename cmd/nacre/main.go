@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// startGCPercent while a command starts; the garbage collector would take a core
-	// from it for nothing: it allocates little, and keeps most of that.
+	// startGCPercent is the percentage of the garbage collector while a command starts. The
+	// collector would take a core from it for nothing: a command allocates little, and keeps most
+	// of that.
 	startGCPercent = 800
 	// startGCTime is until there may be garbage worth collecting.
 	startGCTime = 200 * time.Millisecond

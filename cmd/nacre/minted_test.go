@@ -339,8 +339,8 @@ func (i *installation) configured() string {
 	return string(text)
 }
 
-// M-30: nothing is minted before a person granted a budget; what is granted dies with the
-// session, and what was denied is not asked again.
+// M-30: nothing is minted before a person granted a budget. What is granted dies with the session, and what
+// was denied is not asked again.
 func TestAPersonGrantsABudget(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")

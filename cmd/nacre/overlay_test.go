@@ -215,8 +215,8 @@ func (i *installation) made(name string) string {
 	return string(data)
 }
 
-// U-10: with -q too, a question is an overlay; one that is answered in another terminal
-// goes away; one that is left for later comes back.
+// U-10: with -q too, a question is an overlay. One that is answered in another terminal goes away. One that is
+// left for later comes back.
 func TestAnOverlayGoesAndComesBack(t *testing.T) {
 	t.Parallel()
 	i := drawing(t, fullScreen)
@@ -343,8 +343,8 @@ func TestAJobEndsWithItsTerminal(t *testing.T) {
 	i.nacre("sessions", "list").want(t, 0, "done")
 }
 
-// U-12: what each answer stands for: whether the same call, or one with another risky value, is asked
-// for again; and a person is told what was remembered.
+// U-12: what each answer stands for: whether the same call, or one with another risky value, is asked for again. A
+// person is told what was remembered.
 func TestWhatAnAnswerStandsFor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -190,8 +190,8 @@ func TestAPortThatCannotBePublishedIsRefused(t *testing.T) {
 	}
 }
 
-// U-06: what begins to listen is announced once, at a port that the kernel chose; one
-// that opens many ports is announced no more than a few times.
+// U-06: what begins to listen is announced once, at a port that the kernel chose. One that opens
+// many ports is announced no more than a few times.
 func TestPortsThatBeginToListenAreAnnounced(t *testing.T) {
 	t.Parallel()
 	i, r := publishing(t, "127.0.0.1", 8080, "--publish", "auto")

@@ -7,8 +7,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 )
 
-// K-35: what an operator sets as rates holds all calls together, whatever the tool; a
-// group's own rates stand in for those of all.
+// K-35: what an operator sets as rates holds all calls together, whatever the tool. A group's own
+// rates stand in for those of all.
 func TestRatesHoldAllCallsTogether(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ config, says string }{

@@ -14,8 +14,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// caller says a word to a port inside until it is answered, or a few times, and prints
-// the answer; one that is closed without an answer prints nothing.
+// caller says a word to a port inside until it is answered, or a few times, and prints the answer.
+// One that is closed without an answer prints nothing.
 const caller = `
 import socket, sys
 def call(host, port):
@@ -71,8 +71,8 @@ func (i *installation) call(session string, port int, hosts string, flags ...str
 	return i.begin(append(arguments, "--", "python3", "/workspace/call.py", strconv.Itoa(port), hosts)...)
 }
 
-// U-06: a service of this machine is there at the same address inside, where it listens
-// by IPv4 and where by IPv6; it is recorded as egress is. Another port is not there.
+// U-06: a service of this machine is there at the same address inside, where it listens by IPv4 and
+// where by IPv6. It is recorded as egress is. Another port is not there.
 func TestAServiceOfThisMachineIsReached(t *testing.T) {
 	t.Parallel()
 	i := calling(t)

@@ -42,8 +42,8 @@ func secretForms(secret string) map[string]string {
 // shortestHalf is how long the half of a secret is that is not met by chance.
 const shortestHalf = 8
 
-// holdsSecret says in which form a text holds a secret, whole or in two halves that stand apart;
-// it is empty where the text holds none.
+// holdsSecret says in which form a text holds a secret, whole or in two halves that stand apart. It
+// is empty where the text holds none.
 func holdsSecret(text []byte, secret string) string {
 	for how, form := range secretForms(secret) {
 		if bytes.Contains(text, []byte(form)) {

@@ -11,8 +11,8 @@ import (
 	_ "modernc.org/sqlite" // to write a newer version into a file
 )
 
-// D-34, D-40: a file of schedules that cannot be used is named, with what to do, by
-// every command and by nacre serve; nothing of it is changed or lost.
+// D-34, D-40: a file of schedules that cannot be used is named, with what to do, by every command
+// and by nacre serve. Nothing of it is changed or lost.
 func TestSchedulesThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

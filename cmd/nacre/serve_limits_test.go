@@ -24,9 +24,9 @@ func (i *installation) logged(group string) string {
 	return fileText(i.state("groups", group, "workspace", "log"))
 }
 
-// D-33: of one group three agents run at once and 32 messages wait; what is more is
-// refused with a record, and so are a stranger's. Another group does not notice. What
-// was taken is kept over the end (D-24).
+// D-33: of one group three agents run at once and 32 messages wait. What is more is refused with a
+// record, and so are a stranger's. Another group does not notice. What was taken is kept over the
+// end (D-24).
 func TestAFloodOfMessages(t *testing.T) {
 	t.Parallel()
 	i, server := served(t, "[groups.main]\ntools = [\"send_box\"]\n[groups.other]\ntools = [\"send_box\"]\n"+

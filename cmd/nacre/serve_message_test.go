@@ -112,8 +112,8 @@ func TestAMessageThatKillsItsServe(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
-// M-52, D-33: who wrote a message that is given up is told so by the channel itself,
-// for no agent will; others are told nothing.
+// M-52, D-33: who wrote a message that is given up is told so by the channel itself, for no agent
+// will. Others are told nothing.
 func TestTheSenderIsToldThatAMessageWasGivenUp(t *testing.T) {
 	t.Parallel()
 	i, _ := thinks(t, "[groups.main]\ntools = [\"send_local\"]\n[[route]]\nchannel = \"local\"\ngroup = \"main\"\n",

@@ -185,8 +185,7 @@ func (c *cluster) overs(n *clusterNode, reasons ...string) {
 	n.now.stop()
 }
 
-// check is what became of each message: it was begun once, or twice and told so then; and
-// it came to its end once.
+// check is what became of each message: it was begun once, or twice and told so then. It came to its end once.
 func (c *cluster) check(words []string) {
 	c.t.Helper()
 	once, twice := 0, 0

@@ -180,8 +180,8 @@ func until(t *testing.T, what string, held func() bool) {
 	testwait.Until(t, what, held)
 }
 
-// D-32, D-33, D-36: a message on a channel wakes an agent of the sender's group,
-// whose answer goes out by the same channel; a stranger's wakes nobody.
+// D-32, D-33, D-36: a message on a channel wakes an agent of the sender's group, whose answer goes
+// out by the same channel. A stranger's wakes nobody.
 func TestAMessageIsAnswered(t *testing.T) {
 	t.Parallel()
 	i, server := served(t, "[groups.family]\ntools = [\"send_box\"]\n[[route]]\nchannel = \"box\"\nsender = \"ada\"\ngroup = \"family\"\nsession = \"resume\"\noperator = true\n",
@@ -243,8 +243,8 @@ func TestAScheduleIsKept(t *testing.T) {
 	hasNo(t, idle, "anthropic", "chosen", "model.")
 }
 
-// D-34: a gate that finds nothing to do is satisfied where no brain is ready at
-// all; one that finds something says then what the brain lacks.
+// D-34: a gate that finds nothing to do is satisfied where no brain is ready at all. One that finds
+// something says then what the brain lacks.
 func TestAGateComesBeforeTheBrain(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -7,9 +7,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// U-24: a run's page says what was asked, changed and found, and what came of it; a run
-// that does not land says why, and shows what its check printed. Nothing that an agent
-// wrote acts on a terminal.
+// U-24: a run's page says what was asked, changed and found, and what came of it. A run that does
+// not land says why, and shows what its check printed. Nothing that an agent wrote acts on a
+// terminal.
 func TestOnePageTellsOfARun(t *testing.T) {
 	t.Parallel()
 	i := install(t)

@@ -277,7 +277,7 @@ func TestASignInThatIsNotWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// M-36: where there is no browser, a person types a code on another device; a token that is more than was
+// M-36: where there is no browser, a person types a code on another device. A token that is more than was
 // asked for, and a no, leave nothing.
 func TestAPersonSignsInWithACode(t *testing.T) {
 	t.Parallel()

@@ -147,10 +147,10 @@ func (s *workspace) count(text string) int {
 	return strings.Count(strings.Join(s.said, "\n"), text)
 }
 
-// M-40, M-46, M-47, M-48: a question is a card in Slack for the person who may answer it, and
-// for nobody else, through the plugin's own proxy. A stranger's press, one of another person's,
-// and one on a card from before a restart of serve decide nothing; the person's own press does.
-// They are told what runs, and stop it; who may not, does not.
+// M-40, M-46, M-47, M-48: a question is a card in Slack for the person who may answer it, and for
+// nobody else, through the plugin's own proxy. A stranger's press, one of another person's, and one
+// on a card from before a restart of serve decide nothing. The person's own press does. They are
+// told what runs, and stop it; who may not, does not.
 func TestAQuestionIsAnsweredFromSlack(t *testing.T) {
 	t.Parallel()
 	s := &workspace{at: "socket.example.com:81", sockets: map[*websocket.Conn]bool{}}

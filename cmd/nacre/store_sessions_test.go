@@ -22,9 +22,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// what works on one machine is listed at another, where its records are shown once they
-// were verified. What was killed, or stands still, is recorded there as lost, once, and its row in the ledger
-// ends; what stood still ends as soon as it goes on.
+// what works on one machine is listed at another, where its records are shown once they were verified.
+// What was killed, or stands still, is recorded there as lost, once, and its row in the ledger ends. What stood still ends
+// as soon as it goes on.
 func TestSessionsOfAllMachinesAreSeenAtEach(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)

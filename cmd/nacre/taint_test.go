@@ -15,8 +15,8 @@ func dry(to string) string { return `ipc --dry-run send '{"to":"` + to + `"}'` }
 // letter sends it.
 func letter(to string) string { return `ipc send '{"to":"` + to + `"}'` }
 
-// K-26, M-52: what a tainted session sends where an outsider told it to is
-// asked; where the operator or a trusted result told it to, it is not.
+// K-26, M-52: what a tainted session sends where an outsider told it to is asked. Where the
+// operator or a trusted result told it to, it is not.
 func TestATaintedSessionAsksForWhatOthersChose(t *testing.T) {
 	t.Parallel()
 	i := desk(t, deskTools)

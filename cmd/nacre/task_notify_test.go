@@ -10,8 +10,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/testwait"
 )
 
-// S-18: in a role that notifies, a refused call asks a person at once, with a
-// record that is there before anybody answers; the answer decides about the run.
+// S-18: in a role that notifies, a refused call asks a person at once, with a record that is there
+// before anybody answers. The answer decides about the run.
 func TestARefusedCallAsksWhetherTheRunGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

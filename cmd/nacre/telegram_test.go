@@ -293,10 +293,10 @@ func (b *bot) latest() []string {
 	return b.buttons
 }
 
-// M-40, M-46, M-47, M-48: a question of another process is a card in the chat of the person
-// who may answer it, and of nobody else. A stranger's press and a forged one decide nothing;
-// the person's own does, once, is recorded with person, identity, face and card, and the card
-// says how it ended. The token is nowhere but in the requests.
+// M-40, M-46, M-47, M-48: a question of another process is a card in the chat of the person who may
+// answer it, and of nobody else. A stranger's press and a forged one decide nothing. The person's own
+// does, once, is recorded with person, identity, face and card, and the card says how it ended. The
+// token is nowhere but in the requests.
 func TestAQuestionIsAnsweredFromAChat(t *testing.T) {
 	t.Parallel()
 	b := &bot{next: 500}

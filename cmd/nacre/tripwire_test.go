@@ -48,8 +48,8 @@ func (u *upstream) sent() string {
 
 func (i *installation) config(text string) { i.write("home/.config/nacre/config.toml", text) }
 
-// M-23: a host that was refused becomes one question; what is approved is that
-// host, port and protocol, and everything about it is on the chain.
+// M-23: a host that was refused becomes one question. What is approved is that host, port and
+// protocol, and everything about it is on the chain.
 func TestARefusedHostIsProposedAndApproved(t *testing.T) {
 	t.Parallel()
 	testpeer.Need(t, "curl")

@@ -208,8 +208,8 @@ func (c *Client) listLocked(ctx context.Context) ([]*mcp.Tool, error) {
 	return all, nil
 }
 
-// same is an error unless the server still says of a tool what it said when
-// the tool was registered; it asks where the list is old or was withdrawn.
+// same is an error unless the server still says of a tool what it said when the tool was
+// registered. It asks the server where the list is old or was withdrawn.
 func (c *Client) same(ctx context.Context, tool, hash string) error {
 	release, err := c.lock(ctx)
 	if err != nil {

@@ -36,8 +36,8 @@ const (
 	// MaxBytes is how much all of them may be together, in bytes of JSON, so that a list of them
 	// can be read whole. No question keeps another one from being seen.
 	MaxBytes = 16 << 20
-	// maxFinished is how many answered questions are remembered, to tell a late
-	// answer what became of its question; their ids are not given again.
+	// maxFinished is how many answered questions are remembered, to tell a late answer what became
+	// of its question. Their ids are not given again.
 	maxFinished = 1024
 	// recordLimit bounds the wait for the chain when the call itself has ended.
 	recordLimit = 10 * time.Second

@@ -256,8 +256,8 @@ type sharing struct {
 	name string
 }
 
-// share keeps the board as the desk is, until it is told to end; then it takes all of the
-// desk's from the board.
+// share keeps the board as the desk is, until it is told to end. Then it takes all of the desk's
+// from the board.
 func (s *sharing) share(ctx context.Context, changed <-chan struct{}) {
 	rings, end := s.store.Listen(topic)
 	defer end()

@@ -13,8 +13,8 @@ import (
 	cards "github.com/nacre-dev/nacre/internal/question"
 )
 
-// M-30, M-47: a credential that is granted in a chat is granted for an hour at most, whatever
-// it was asked for; whoever may not grant credentials grants none.
+// M-30, M-47: a credential that is granted in a chat is granted for an hour at most, whatever it
+// was asked for. Whoever may not grant credentials grants none.
 func TestACredentialIsGrantedByWhoMayAndForAsLong(t *testing.T) {
 	t.Parallel()
 	arguments, err := json.Marshal(cards.Budget{Credential: "hub", Minted: "vault for policies deploy", Host: "hub.example:443", Methods: []string{"GET"}, Paths: []string{"/v1/"}, Hours: 4, Renewals: 3})

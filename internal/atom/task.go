@@ -25,10 +25,9 @@ const (
 	maxEntry = 1024
 )
 
-// Task is a task spec (S-09): what one agent is asked to do, in which role and
-// within what. ParseTask makes it; a key that is absent means none, so that a
-// scope without a whitelist allows nothing and one without a denylist denies
-// nothing more.
+// Task is a task spec (S-09): what one agent is asked to do, in which role and within what.
+// ParseTask makes it. A key that is absent means none, so that a scope without a whitelist allows
+// nothing and one without a denylist denies nothing more.
 type Task struct {
 	// Parameters are the task's keys; Whitelist and Denylist are never nil.
 	// AgentID is empty where whoever runs the task is to allocate one.

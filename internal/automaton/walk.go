@@ -5,9 +5,9 @@ package automaton
 // and so finds all that end in it.
 const (
 	lanes = 4
-	// longStretch is how many bytes one place walks at a time at most, shortStretch how
-	// many of the longest keyword they are at least. dense is how often keywords may end
-	// in them where that is worth it; where more do, calm stretches are walked byte by byte.
+	// longStretch is how many bytes one place walks at a time at most, shortStretch how many of the
+	// longest keyword they are at least. dense is how often keywords may end in them where that is
+	// worth it. Where more do, calm stretches are walked byte by byte.
 	longStretch, shortStretch = 512, 3
 	dense, calm               = 32, 8 * lanes
 )

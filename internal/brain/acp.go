@@ -36,8 +36,8 @@ type ACP struct {
 	Folders []string
 	// Env is what the agent needs besides the way to the gateway.
 	Env map[string]string
-	// Mode is the mode of permissions it is put into; empty means the strictest
-	// that is known, and "none" that it may have no modes.
+	// Mode is the mode of permissions it is put into. Empty means the strictest that is known, and
+	// "none" that it may have no modes.
 	Mode string
 }
 

@@ -76,8 +76,8 @@ type Turn struct {
 	// Gates is the file of the task's gates, as package guard writes it; nil
 	// means that there are none. Each brain asks them before each of its calls.
 	Gates []byte
-	// Offers tells whether the task's role lets a tool, by the name that Claude Code has
-	// for it, be called at all; nil means that it lets all. The loops of nacre's own ask Gates.
+	// Offers tells whether the task's role lets a tool, by the name that Claude Code has for it, be
+	// called at all. Nil means that it lets all. The loops of nacre's own ask Gates.
 	Offers func(tool string) bool
 }
 

@@ -130,8 +130,8 @@ func (t Table) Lookup(model string) (Price, error) {
 	return p, nil
 }
 
-// ListPrices is what Anthropic and OpenAI list for their models (autumn 2026);
-// each call returns a new table, for the caller to add to.
+// ListPrices is what Anthropic and OpenAI list for their models (autumn 2026). Each call returns a
+// new table, for the caller to add to.
 func ListPrices() Table {
 	t := AnthropicPrices()
 	maps.Copy(t, OpenAIPrices())

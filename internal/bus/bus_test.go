@@ -124,8 +124,8 @@ func TestAPublishersBytesAreItsOwn(t *testing.T) {
 	}
 }
 
-// A message keeps the addresses it is routed by, and who starts its agent is
-// told what was written; everybody else gets it without the secrets.
+// A message keeps the addresses it is routed by, and who starts its agent is told what was written.
+// Everybody else gets it without the secrets.
 func TestSecretsAndAddressesOfAMessage(t *testing.T) {
 	w := open(t)
 	raw, err := w.Subscribe(bus.Filter{Name: "raw", Prefixes: []string{"message"}, AllGroups: true, Queue: 1, Raw: true})

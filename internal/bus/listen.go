@@ -15,10 +15,9 @@ import (
 // maxSocketPath is the longest path of a unix socket, in bytes.
 const maxSocketPath = 107
 
-// Listen opens an endpoint: at its TCP address, or at the unix socket of the
-// path. A socket that a dead process left is replaced; one that is held is an
-// error, since its holder's peers would be taken away. Closing the listener
-// takes the socket away.
+// Listen opens an endpoint: at its TCP address, or at the unix socket of the path. A socket that a
+// dead process left is replaced. One that is held is an error, since its holder's peers would be
+// taken away. Closing the listener takes the socket away.
 func Listen(ctx context.Context, at netip.AddrPort, path string) (net.Listener, error) {
 	if at.IsValid() {
 		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", at.String())

@@ -147,8 +147,8 @@ func (s *Spec) parseOnce(created time.Time) error {
 	return nil
 }
 
-// Value is what Parse was given; of one moment it is the moment, after RFC 3339,
-// which does not depend on when it is parsed.
+// Value is what Parse was given. Of one moment it is the moment, after RFC 3339, which does not
+// depend on when it is parsed.
 func (s Spec) Value() string { return s.value }
 
 // Next is the first tick after a moment, in the schedule's zone. Without one it

@@ -7,9 +7,9 @@ import (
 	"github.com/nacre-dev/nacre/plugin"
 )
 
-// M-46, M-47: the identity of a press is made of the plugin's own channel. One that is called
-// like a face of the host's, like no service, or that names somebody at another service,
-// presses nothing and pairs nobody; nothing is even looked up.
+// M-46, M-47: the identity of a press is made of the plugin's own channel. One that is called like
+// a face of the host's, like no service, or that names somebody at another service, presses nothing
+// and pairs nobody. Nothing is even looked up.
 func TestAPluginSpeaksForItsOwnChannel(t *testing.T) {
 	t.Parallel()
 	chats := cockpit.NewChats(nil, nil)

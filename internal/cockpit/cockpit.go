@@ -1,7 +1,6 @@
-// Package cockpit is what every face of nacre stands on: what waits for a person, and the
-// one way to press a button on it. The terminal, the command line, the web page and the
-// services send a press here; which of them it was changes what may be decided, and never
-// how (M-42, M-47).
+// Package cockpit is what every face of nacre stands on: what waits for a person, and the one way
+// to press a button on it. The terminal, the command line, the web page and the services send a
+// press here. Which of them it was changes what may be decided, and never how (M-42, M-47).
 //
 // It knows no service, and it authenticates nobody: a face says whose press it brings.
 package cockpit

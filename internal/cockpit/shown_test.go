@@ -11,8 +11,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/cockpit"
 )
 
-// M-47: the cards of a process that is gone are taken by one other, whole; those that are over
-// and those of a process that lives are not. What is no card, or was cut, hides none.
+// M-47: the cards of a process that is gone are taken by one other, whole. Those that are over and
+// those of a process that lives are not. What is no card, or was cut, hides none.
 func TestCardsOfAProcessThatIsGone(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()

@@ -18,9 +18,9 @@ const (
 
 // Approval is how questions to a person are dealt with.
 type Approval struct {
-	// Hold is how long a connection to a host that is not listed waits for a person's
-	// answer before it is refused, such as "10s"; "0s" refuses it at once. Where it is
-	// not set, it is 10 s for sessions that somebody watches, and nothing for others.
+	// Hold is how long a connection to a host that is not listed waits for a person's answer before
+	// it is refused, such as "10s". "0s" refuses it at once. Where it is not set, it is 10 s for
+	// sessions that somebody watches, and nothing for others.
 	Hold string `toml:"hold"`
 	// Quiet tells nobody who looks elsewhere that a question waits.
 	Quiet bool `toml:"quiet"`

@@ -67,8 +67,8 @@ func (c Config) Budget() (int64, error) {
 	return MicroDollars("model.budget_usd", c.Model.BudgetUSD)
 }
 
-// DayLimits are what may be spent in a day by all groups together and by one, in
-// millionths of a dollar; 0 is no limit.
+// DayLimits are what may be spent in a day by all groups together and by one, in millionths of a
+// dollar. 0 is no limit.
 func (c Config) DayLimits(group nacre.Group) (all, one int64, err error) {
 	if text := c.Model.BudgetUSDDay; text != "" {
 		if all, err = dayLimit("model.budget_usd_day", text); err != nil {

@@ -31,8 +31,8 @@ type Bundle struct {
 type BundleHost struct {
 	// Host is written as in [egress] allow.
 	Host string `toml:"host" json:"host"`
-	// Only are the requests that it may be asked; none means that it is reached by its
-	// name alone, and what is asked of it is not seen.
+	// Only are the requests that it may be asked. None means that it is reached by its name alone, and
+	// what is asked of it is not seen.
 	Only []BundleRequest `toml:"only" json:"only,omitempty"`
 }
 

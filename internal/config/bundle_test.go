@@ -47,8 +47,8 @@ func TestTheBundlesHold(t *testing.T) {
 	}
 }
 
-// U-05: a host of a bundle that the operator names as well is reached by its name; a
-// bundle that is none names those there are.
+// U-05: a host of a bundle that the operator names as well is reached by its name. A bundle that is
+// none names those there are.
 func TestABundleIsNamedWhereHostsAre(t *testing.T) {
 	opened, err := config.Egress{Allow: []string{"bundle:npm"}}.Opened(nil)
 	if err != nil || len(opened) != 2 || opened[0].Scheme != egress.SchemeNone || opened[0].Host != "registry.npmjs.org" {

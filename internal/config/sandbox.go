@@ -94,8 +94,8 @@ type Limits struct {
 	// DrainSeconds are for answers that an ending plugin owes, 0 means 30; ShutdownSeconds for its end, 0 means 10 (D-24).
 	DrainSeconds    int `toml:"drain_seconds"`
 	ShutdownSeconds int `toml:"shutdown_seconds"`
-	// IPCSeconds is how long an agent's call waits, and every tool has less; 0 means 5 more
-	// than the slowest of its tools has (D-07).
+	// IPCSeconds is how long an agent's call waits, and every tool has less. 0 means 5 more than the slowest of its tools
+	// has (D-07).
 	IPCSeconds int `toml:"ipc_seconds"`
 }
 

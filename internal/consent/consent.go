@@ -150,9 +150,9 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// Confirmed is what a plugin with this content may reach. One that is not on
-// record gets the zero Access; one that is, with other content, is an error
-// that says what to do: it must not be started.
+// Confirmed is what a plugin with this content may reach. One that is not on record gets the zero
+// Access. One that is, with other content, is an error that says what to do: it must not be
+// started.
 func (l *Lock) Confirmed(name nacre.PluginName, hash string) (Access, error) {
 	e := l.Plugins[name]
 	if e == nil {

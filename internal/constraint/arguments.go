@@ -20,9 +20,8 @@ const maxUnescape = 4
 // is nacre.ReasonArgumentConstraint.
 var ErrArguments = errors.New("arguments are outside of their limits")
 
-// CheckArguments holds a call's arguments against limits. What cannot be held
-// against them, such as a number against a prefix, is refused with ErrArguments;
-// so are limits that make no sense.
+// CheckArguments holds a call's arguments against limits. What cannot be held against them, such as a number against a prefix,
+// is refused with ErrArguments. So are limits that make no sense.
 func CheckArguments(limits nacre.ArgumentLimits, arguments json.RawMessage) error {
 	if limits.IsZero() {
 		return nil

@@ -32,9 +32,9 @@ func options(executable string, out *bytes.Buffer) demo.Options {
 	return demo.Options{Getenv: os.Getenv, Executable: executable, Now: time.Now, Version: "test", Printer: terminal.New(out, terminal.Style{})}
 }
 
-// The demo is the main job on the embedded default: every attack is tried, and
-// stopped by a layer that the audit names; the fix lands; the receipt verifies.
-// The control run shows that each of them succeeds where nothing protects.
+// The demo is the main job on the embedded default: every attack is tried, and stopped by a layer
+// that the audit names. The fix lands. The receipt verifies. The control run shows that each of
+// them succeeds where nothing protects.
 func TestTheDemoShowsWhatItSaysAndSoDoesItsControlRun(t *testing.T) {
 	executable := buildNacre(t)
 	var sealed bytes.Buffer

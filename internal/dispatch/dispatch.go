@@ -101,9 +101,8 @@ func New(o Options) (*Dispatcher, error) {
 	return &Dispatcher{Options: o, groups: map[nacre.Group]*group{}, again: make(chan struct{}, 1)}, nil
 }
 
-// Run takes events until there are no more or ctx ends, and returns when the
-// agents that it started have ended; ctx's end tells them to. What waits then is
-// dropped.
+// Run takes events until there are no more or ctx ends, and returns when the agents that it started
+// have ended. The end of ctx tells them to. What waits then is dropped.
 func (d *Dispatcher) Run(ctx context.Context, events <-chan plugin.Envelope) {
 	defer d.abandon(context.WithoutCancel(ctx))
 	defer d.work.Wait()

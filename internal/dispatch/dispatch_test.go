@@ -85,8 +85,8 @@ func (h *house) reasons() []string {
 	return slices.Clone(h.dropped)
 }
 
-// D-33: a group has so many agents at once; a message more waits, and one more
-// than can wait is dropped and said so. Another group does not notice.
+// D-33: a group has so many agents at once. A message more waits, and one more than can wait is
+// dropped and said so. Another group does not notice.
 func TestAGroupHasItsLimits(t *testing.T) {
 	h, _ := open(t, 2, 1)
 	for i := range 4 {

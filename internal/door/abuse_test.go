@@ -36,8 +36,8 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-// D-03: 64 requests of a session are in flight, over all its connections; the
-// 65th is refused, and every one of them is answered.
+// D-03: 64 requests of a session are in flight, over all its connections. The 65th is refused, and
+// every one of them is answered.
 func TestInFlight(t *testing.T) {
 	const limit = 64
 	u := newUntil()

@@ -41,8 +41,8 @@ func newConn(d *door, nc *net.UnixConn) *conn {
 	}
 }
 
-// serve reads requests until the client goes away, breaks the protocol, or taking
-// ends; it returns when the last of its calls has, which ctx ends.
+// serve reads requests until the client goes away, breaks the protocol, or taking ends. It returns
+// when the last of its calls has, which ctx ends.
 func (c *conn) serve(ctx, taking context.Context) {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -31,9 +31,8 @@ type Kernel interface {
 	// Source is the directory name of the plugin behind a tool, "core" for the
 	// core's own (D-05).
 	Source(tool nacre.ToolName) string
-	// Call is stages 3 to 6. It records what it decides, returns soon after ctx
-	// ends, and refuses with a *nacre.Refusal; any other error reaches the agent
-	// as PLUGIN_ERROR without detail.
+	// Call is stages 3 to 6. It records what it decides, returns soon after ctx ends, and refuses
+	// with a *nacre.Refusal. Any other error reaches the agent as PLUGIN_ERROR without detail.
 	Call(ctx context.Context, call nacre.Call) (nacre.Outcome, error)
 }
 

@@ -140,8 +140,8 @@ func TestMCPPages(t *testing.T) {
 	}
 }
 
-// D-08: an error reaches the model as the same object that ipc prints; a tool
-// that is not in the list is the door's to refuse, and to record.
+// D-08: an error reaches the model as the same object that ipc prints. A tool that is not in the
+// list is the door's to refuse, and to record.
 func TestMCPErrorsAreTheDoors(t *testing.T) {
 	s := serve(t, listing(), config{})
 	session := connectMCP(t, s, "", nil)

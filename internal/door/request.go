@@ -23,8 +23,8 @@ const (
 	stageRoute    = 6
 )
 
-// maxUnsent is how much of the session's answers may wait for clients to take
-// them, in bytes; more keep the places of their requests.
+// maxUnsent is how much of the session's answers may wait for clients to take them, in bytes. More
+// keep the places of their requests.
 const maxUnsent = 32 << 20
 
 // maxFrame is what payload and envelope add to a result, for buffers, in bytes.

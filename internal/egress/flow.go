@@ -28,8 +28,8 @@ type detail struct {
 	Port   uint16 `json:"port,omitempty"`
 	Method string `json:"method,omitempty"`
 	Rule   string `json:"rule,omitempty"`
-	// Address is what the host resolved to, or its pin; in the closing record,
-	// the one of them that was reached; in a refusal, the one that was refused.
+	// Address is what the host resolved to, or its pin. In the closing record it is the one of them
+	// that was reached, and in a refusal the one that was refused.
 	Address string `json:"address,omitempty"`
 	Pinned  bool   `json:"pinned,omitempty"`
 	// Upstream says that the address is of the operator's proxy, which was told the name.

@@ -212,8 +212,8 @@ func TestGrantsThatAreNotPlainAreRefused(t *testing.T) {
 	}
 }
 
-// M-23: a refusal that a rule would lift is proposed once it is decided, and the
-// client is told how a person can approve it; no other refusal is proposed.
+// M-23: a refusal that a rule would lift is proposed once it is decided, and the client is told how
+// a person can approve it. No other refusal is proposed.
 func TestARefusalTellsHowToApproveIt(t *testing.T) {
 	var mu sync.Mutex
 	var proposed []string
@@ -258,7 +258,7 @@ func TestARefusalTellsHowToApproveIt(t *testing.T) {
 }
 
 // M-51: a rule that is taken back while the session goes on lets nothing more through, and what was
-// opened under it ends; the others hold.
+// opened under it ends. The others hold.
 func TestARuleIsTakenBack(t *testing.T) {
 	sink, log := newSink(t), newLedger()
 	var revoked atomic.Bool

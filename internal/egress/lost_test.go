@@ -84,7 +84,7 @@ func stream(client *http.Client, method, path string) streaming {
 	return s
 }
 
-// M-35: a stream of SSH ends when the key that logged in over it is lost; one that began after that
+// M-35: a stream of SSH ends when the key that logged in over it is lost. One that began after that
 // login is another key's.
 func TestAStreamEndsWithTheKeyThatLoggedInOverIt(t *testing.T) {
 	t.Parallel()

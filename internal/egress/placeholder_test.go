@@ -13,7 +13,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/egress"
 )
 
-// M-35: a placeholder is replaced where the credential goes; a request that still holds it then is refused,
+// M-35: a placeholder is replaced where the credential goes. A request that still holds it then is refused,
 // and the host has nothing of it.
 func TestAPlaceholderThatIsNotReplacedIsRefused(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/egress"
 )
 
-// U-40: of a host that was learned from requests over plain HTTP, those requests may be
-// made and nothing else; another host stays free of that.
+// U-40: of a host that was learned from requests over plain HTTP, those requests may be made and
+// nothing else. Another host stays free of that.
 func TestAHostIsAskedThePlainRequestsAlone(t *testing.T) {
 	t.Parallel()
 	up := newSink(t)

@@ -13,10 +13,9 @@ import (
 	"github.com/nacre-dev/nacre/plugin"
 )
 
-// Follow calls each, one call at a time, with the events of every nacre
-// serve that runs now, as they happen; prefixes of topics say which (D-32). It
-// returns nil when the last of them has ended, and the error of each where it
-// returns one. Without a nacre serve it is [NotReady].
+// Follow calls each, one call at a time, with the events of every nacre serve that runs now, as
+// they happen. Prefixes of topics say which (D-32). It returns nil when the last of them has ended,
+// and the error of each where it returns one. Without a nacre serve it is [NotReady].
 func Follow(ctx context.Context, inst *installation.Installation, prefixes []string, each func(plugin.Envelope) error) error {
 	sockets, err := inst.Registry.Paths().EventsSockets()
 	if err != nil {

@@ -167,9 +167,9 @@ func closeWrite(c net.Conn) {
 	}
 }
 
-// dialSocket connects to a socket in a folder that its handler can write to. The
-// name is opened once and without following a link; what was opened has to be a
-// socket, and that very one is connected to.
+// dialSocket connects to a socket in a folder that its handler can write to. The name is opened
+// once and without following a link. What was opened has to be a socket, and that very one is
+// connected to.
 func dialSocket(ctx context.Context, name string) (net.Conn, error) {
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

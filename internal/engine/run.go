@@ -116,11 +116,10 @@ func (w *Run) ID() string { return w.id }
 // so that a step which runs again finds what it did before.
 func (w *Run) Key(step string) string { return w.id + "/" + step }
 
-// Step runs fn once and keeps what it returned; after a crash the kept result
-// is returned without running fn. Interrupted before its result was kept, it
-// runs again. Each step of a workflow needs a name of its own. fn's error, and
-// a panic, come back as *StepError with the text only; any other error means
-// that the workflow was interrupted and must return. fn must honour its ctx.
+// Step runs fn once and keeps what it returned; after a crash the kept result is returned without
+// running fn. Interrupted before its result was kept, it runs again. Each step of a workflow needs
+// a name of its own. fn's error, and a panic, come back as *StepError with the text only. Any other
+// error means that the workflow was interrupted and must return. fn must honour its ctx.
 func (w *Run) Step(name string, fn func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	if err := w.begin(name); err != nil {
 		return nil, err

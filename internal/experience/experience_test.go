@@ -72,8 +72,8 @@ func wants(t *testing.T, text string, want []string, not ...string) {
 	}
 }
 
-// M-53: a failure is told before the next task like it, and its verified fix with it; nothing
-// that the work's author wrote is passed on.
+// M-53: a failure is told before the next task like it, and its verified fix with it. Nothing that
+// the work's author wrote is passed on.
 func TestAFailureIsToldUntilAfterItsFix(t *testing.T) {
 	t.Parallel()
 	store := open(t)
@@ -164,8 +164,8 @@ func TestAnAgentsClaimOfAFixCountsForNothing(t *testing.T) {
 	}
 }
 
-// M-53, M-50: a person's refusal is a failure, and takes back what its work was taken to fix;
-// what the operator forgets or declines is not told.
+// M-53, M-50: a person's refusal is a failure, and takes back what its work was taken to fix. What
+// the operator forgets or declines is not told.
 func TestWhatPersonsDecide(t *testing.T) {
 	t.Parallel()
 	store := open(t)

@@ -86,8 +86,8 @@ type Request struct {
 	Handle *nacre.Handle
 	// Room is where the frame is made; nil means in one of its own.
 	Room *Room
-	// PathOf is the path to the i-th row of the result from all that the handle stands
-	// for; nil means that the result is all of it.
+	// PathOf is the path to the i-th row of the result from all that the handle stands for. Nil
+	// means that the result is all of it.
 	PathOf func(i int) string
 	// Warnings are the host's own words, at most four of 200 characters.
 	Warnings []string
@@ -438,9 +438,9 @@ func (b *builder) shownRows() int {
 	return min(r.granted, b.limits.Rows)
 }
 
-// row writes the i-th row, and tells what it costs. The first one is written
-// with shorter texts, and then with fewer fields, until it is within left; any
-// other is written so or not at all. A row that is alone has all the room.
+// row writes the i-th row, and tells what it costs. The first one is written with shorter texts,
+// and then with fewer fields, until it is within left. Any other is written so or not at all. A row
+// that is alone has all the room.
 func (p *printer) row(r *Result, i, left int, b *builder) (spent int, ok bool) {
 	mark, changed, cuts, l := len(p.out), p.changed, len(p.cuts), b.limits
 	if r.plain && r.fields <= l.Fields && r.widest <= l.Fields && r.depth <= l.Depth { // then it is written as it is

@@ -5,9 +5,9 @@ import "github.com/nacre-dev/nacre"
 // unchecked stands for what has no fields where only some are allowed.
 const unchecked = `"[left out: not an object, so its fields cannot be checked]"`
 
-// narrowed writes the part of a result that constraints allow, but for how
-// many of its rows; it returns raw itself where that is all of it. told is set
-// where something but a row out of scope was taken out.
+// narrowed writes the part of a result that constraints allow, but for how many of its rows. It
+// returns raw itself where that is all of it. told is set where something but a row out of scope
+// was taken out.
 func narrowed(raw []byte, c nacre.Constraints) (out []byte, told bool, err error) {
 	check := cursor{data: raw}
 	if check.skip(0); !check.end() {

@@ -1,7 +1,7 @@
 // Package graduation lets powers of runs grow from evidence, and shrink at once (M-51). A power is what
-// a run may reach beyond the config, under a name that people use: the installation of packages,
-// writes to a DNS. It is locked at first. Where enough verified work has used it, a person
-// is asked whether runs may have it for a time; one failure takes it back.
+// a run may reach beyond the config, under a name that people use: the installation of packages, writes
+// to a DNS. It is locked at first. Where enough verified work has used it, a person is asked whether
+// runs may have it for a time. One failure takes it back.
 //
 // It promises that nothing is unlocked but by a person, and that unlocking changes what a run may reach
 // and nothing else. What speaks for a power are records of the audit chain, which are looked up each

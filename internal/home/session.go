@@ -188,8 +188,8 @@ func (s *Session) Word(path, key string) string {
 	return strings.Clone(value)
 }
 
-// read reads a plain file of the session's home; a link that leads out of it is
-// followed nowhere, and a pipe is waited for by nobody.
+// read reads a plain file of the session's home. A link that leads out of it is followed nowhere,
+// and a pipe is waited for by nobody.
 func (s *Session) read(path string, limit int64) ([]byte, error) {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {

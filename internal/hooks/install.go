@@ -230,8 +230,8 @@ func (p Plan) Apply() error {
 	return nil
 }
 
-// Orphans removes pins that no hook names any more, of those that the plan has
-// replaced; used says whether one is still named elsewhere.
+// Orphans removes pins that no hook names any more, of those that the plan has replaced. used says
+// whether one is still named elsewhere.
 func (p Plan) Orphans(used func(pin string) bool) error {
 	var errs []error
 	for _, c := range p.Changes {

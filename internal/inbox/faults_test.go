@@ -60,9 +60,9 @@ func looks(t *testing.T, b *inbox.Box) {
 	testwait.Until(t, "a look", func() bool { _, err := b.TakeOver(dead); return err == nil })
 }
 
-// the answer to an insert is lost, and so is the connection on which the message
-// would be taken away again. One that its channel cannot bring again is gone, since the
-// channel was told so; one that it brings again, at any node, is there once.
+// the answer to an insert is lost, and so is the connection on which the message would be
+// taken away again. One that its channel cannot bring again is gone, since the channel was told so.
+// One that it brings again, at any node, is there once.
 func TestMessagesWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)
@@ -167,8 +167,8 @@ func TestOneLookTakesAll(t *testing.T) {
 	}
 }
 
-// a row that cannot be read is told of once, is put aside for a person, and is
-// nobody's afterwards; what lies beside it is taken.
+// a row that cannot be read is told of once, is put aside for a person, and is nobody's
+// afterwards. What lies beside it is taken.
 func TestRowsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)

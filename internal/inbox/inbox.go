@@ -182,8 +182,8 @@ func (b *Box) Close() error {
 	return b.place.close(empty)
 }
 
-// Keep writes a message down. With nil it is there until [Box.Remove]; ErrFull says
-// that its group has as many as it may, and ErrRepeated that it was taken before.
+// Keep writes a message down. With nil it is there until [Box.Remove]. ErrFull says that its group
+// has as many as it may, and ErrRepeated that it was taken before.
 func (b *Box) Keep(m Message) error {
 	if err := m.check(); err != nil {
 		return err
@@ -339,11 +339,10 @@ func (b *Box) remove(id string, known bool) error {
 	return nil
 }
 
-// TakeOver makes what processes that are not alive left this one's, and gives it in
-// the order in which it was taken; [Message.Lost] is to be asked of each. With it come
-// messages of this process's of which nobody knew whether they were written. What
-// cannot be read is put aside where it is, and is an error beside the messages. Nodes
-// of one database know of each other who is alive.
+// TakeOver makes what processes that are not alive left this one's, and gives it in the order in
+// which it was taken. [Message.Lost] is to be asked of each. With it come messages of this process's
+// of which nobody knew whether they were written. What cannot be read is put aside where it is, and
+// is an error beside the messages. Nodes of one database know of each other who is alive.
 func (b *Box) TakeOver(alive func(holder string) bool) ([]Message, error) {
 	taken, err := b.place.take(alive)
 	b.mu.Lock()

@@ -83,7 +83,7 @@ func (s *shared) over() <-chan struct{} { return s.node.Over() }
 func (*shared) every() time.Duration { return sharedLook }
 
 // close leaves, so that other nodes take over at once what waits. What is left to write then, the
-// end of its chain, is of no node any more; a node that was declared over writes nothing.
+// end of its chain, is of no node any more. A node that was declared over writes nothing.
 func (s *shared) close(bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writing)
 	defer cancel()

@@ -105,8 +105,8 @@ func each(t *testing.T, address string) {
 	}
 }
 
-// M-48, X-01: a message that comes again is taken once by all nodes, also after it was
-// dealt with; what its channel was told was not taken may come again.
+// M-48, X-01: a message that comes again is taken once by all nodes, also after it was dealt with.
+// What its channel was told was not taken may come again.
 func TestNodesKnowWhatComesAgain(t *testing.T) {
 	t.Parallel()
 	address := testpeer.Postgres(t)

@@ -50,7 +50,7 @@ func askers(t *testing.T, limit int) (one, two asker) {
 }
 
 // the messages of a conversation begin in the order in which they were taken, at whichever
-// node, one at a time; other conversations do not wait for them.
+// node, one at a time. Other conversations do not wait for them.
 func TestAConversationHasOneOrderOverNodes(t *testing.T) {
 	t.Parallel()
 	one, two := askers(t, 3)

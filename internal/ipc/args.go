@@ -25,8 +25,8 @@ type line struct {
 	hints     nacre.Hints
 }
 
-// parse reads flags up to the tool's name; what follows it is never a flag,
-// since it is whatever the agent wants to say.
+// parse reads flags up to the tool's name. What follows it is never a flag, since it is whatever
+// the agent wants to say.
 func parse(args []string) (line, error) {
 	var l line
 	list := false

@@ -376,8 +376,8 @@ func (s *Scan) each(see func(view, *matcher)) {
 	}
 }
 
-// Continues reports whether a text begins with what a pattern ends with, or is
-// the middle of one, as it is or escaped; the first escape may be cut, too.
+// Continues reports whether a text begins with what a pattern ends with, or is the middle of one,
+// as it is or escaped. The first escape may be cut, too.
 func (s *Scan) Continues(text []byte) (found bool) {
 	wide := bytes.ReplaceAll(text, []byte{0}, nil) // of UTF-16
 	readings := [][]byte{text, wide}

@@ -273,8 +273,8 @@ func (r *reader) seen(e audit.Entry) Seen {
 type Choice struct {
 	// Proposal is the ID of what the person saw.
 	Proposal string
-	// All approves each line that does not stand apart; Lines are further ones, and Wider
-	// are lines that are approved with their wider path.
+	// All approves each line that does not stand apart. Lines are further ones, and Wider are lines
+	// that are approved with their wider path.
 	All          bool
 	Lines, Wider []int
 	// For is how long it stands.

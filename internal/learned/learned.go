@@ -57,8 +57,8 @@ type Approval struct {
 	Power string `toml:"power,omitempty" json:"power,omitempty"`
 }
 
-// Host is what may be reached. Without methods and paths it is a host of TLS that is
-// reached by its name alone; with both, nothing else is asked of it.
+// Host is what may be reached. Without methods and paths it is a host of TLS that is reached by its
+// name alone. With both, nothing else is asked of it.
 type Host struct {
 	Host    string   `toml:"host" json:"host"`
 	Methods []string `toml:"methods,omitempty" json:"methods,omitempty"`

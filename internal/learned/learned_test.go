@@ -117,7 +117,7 @@ func TestWhatCannotBeLearnedIsRefused(t *testing.T) {
 	}
 }
 
-// U-40: what was approved of tools and credentials stands like a host; a credential that is for
+// U-40: what was approved of tools and credentials stands like a host. A credential that is for
 // another host by now, or for git, is used for nothing more.
 func TestToolsAndCredentialsStandUntilTheirEnd(t *testing.T) {
 	t.Parallel()

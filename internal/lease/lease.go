@@ -285,8 +285,8 @@ func (l *Lease) Until() time.Time {
 	return until
 }
 
-// Release gives the lease back, although ctx may be over; a second time it takes back only
-// what could not be taken back the first time.
+// Release gives the lease back, although ctx may be over. A second time it takes back only what could not be
+// taken back the first time.
 func (l *Lease) Release(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -63,9 +63,9 @@ type Minting struct {
 	Kind string `toml:"kind"`
 	// URL is where the provider's API is; empty means the public one, where there is one.
 	URL string `toml:"url"`
-	// App and Installation are the ids of a GitHub App and of where it is installed;
-	// Repositories and Permissions are all that a token is for. Repositories are also those
-	// of a registry of containers, which Service is the name of.
+	// App and Installation are the ids of a GitHub App and of where it is installed. Repositories and
+	// Permissions are all that a token is for. Repositories are also those of a registry of
+	// containers, which Service is the name of.
 	App          string            `toml:"app"`
 	Installation string            `toml:"installation"`
 	Repositories []string          `toml:"repositories"`
@@ -86,8 +86,8 @@ type Minting struct {
 	Budget Budgeting `toml:"budget"`
 }
 
-// Assumed is a role of AWS, by its ARN, that is assumed in Region; Policy is the session
-// policy beyond which it may do nothing.
+// Assumed is a role of AWS, by its ARN, that is assumed in Region. Policy is the session policy beyond
+// which it may do nothing.
 type Assumed struct {
 	Role   string `toml:"role"`
 	Region string `toml:"region"`

@@ -33,7 +33,7 @@ type Uses struct {
 	// Power, where one is named, has to be unlocked first: runs alone have the credential then.
 	Power string `toml:"power"`
 	// PlaceholderEnv is a variable that stands inside for the value, for programs that ask nothing of a
-	// host before there is one; what stands in it is worth nothing anywhere.
+	// host before there is one. What stands in it is worth nothing anywhere.
 	PlaceholderEnv string `toml:"placeholder_env"`
 	SSH
 }

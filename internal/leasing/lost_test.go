@@ -11,8 +11,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/leasing"
 )
 
-// M-35: what a credential gave is lost with its time, and where it was taken back after it was given;
-// what was given after that is not.
+// M-35: what a credential gave is lost with its time, and where it was taken back after it was given. What was
+// given after that is not.
 func TestWhatWasGivenIsLost(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)

@@ -7,8 +7,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/ledger"
 )
 
-// M-54: what runs in a project really took, of one provider's model; what came to no result of
-// its own, asked no model or was forgotten says nothing.
+// M-54: what runs in a project really took, of one provider's model. What came to no result of its
+// own, asked no model or was forgotten says nothing.
 func TestEffortsOfAProject(t *testing.T) {
 	l := open(t, file(t))
 	finish := func(n byte, status ledger.Status, change func(*ledger.End)) {

@@ -116,8 +116,8 @@ func history(ctx context.Context, tx database.Session, run int64) ([]Change, err
 	return list, rows.Err()
 }
 
-// Tree gives the latest MaxList rows, each below the one on whose behalf it
-// ran; what has none above it comes first, the oldest first.
+// Tree gives the latest MaxList rows, each below the one on whose behalf it ran. What has none
+// above it comes first, the oldest first.
 func (l *Ledger) Tree(ctx context.Context) ([]*Node, error) {
 	list, err := l.List(ctx, Filter{})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 // Limits of a row.
 const (
-	// MaxSummary is the longest summary or reason kept, in bytes; what is
-	// longer is cut, since a run must not be lost over its report.
+	// MaxSummary is the longest summary or reason kept, in bytes. What is longer is cut, since a
+	// run must not be lost over its report.
 	MaxSummary = 4000
 	// MaxText is the longest task or prompt, in bytes.
 	MaxText = 4 << 20

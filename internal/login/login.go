@@ -155,8 +155,8 @@ func (s Store) Remove(ctx context.Context, v Vendor) error {
 	})
 }
 
-// Load reads the vendor's login. One that is not there is [fs.ErrNotExist]; a file that
-// others can read, or that is not whole, is an error that says what to do.
+// Load reads the vendor's login. One that is not there is [fs.ErrNotExist]. A file that others can read, or that is not whole, is an
+// error that says what to do.
 func (s Store) Load(v Vendor) (Login, error) {
 	info, err := os.Lstat(s.file(v))
 	if err != nil {

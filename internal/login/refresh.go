@@ -179,8 +179,8 @@ func (s Source) ask(ctx context.Context, l Login) (given grant, refused string, 
 	return given, "", nil
 }
 
-// reasonOf is the vendor's code for a refusal, where it is one; a text of any kind is
-// not repeated, for it could hold what was sent.
+// reasonOf is the vendor's code for a refusal, where it is one. A text of any kind is not repeated, for it could
+// hold what was sent.
 func reasonOf(answer []byte) string {
 	var flat struct {
 		Error string `json:"error"`

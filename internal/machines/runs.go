@@ -17,8 +17,8 @@ import (
 	"github.com/nacre-dev/nacre/audit"
 )
 
-// runs is the table of runs that are not over: what another machine needs to carry one on. taken names the
-// session that does, and taker the lease under which it is being opened; what it was is gone when it is open.
+// runs is the table of runs that are not over: what another machine needs to carry one on. taken names the session
+// that does, and taker the lease under which it is being opened. What it was is gone when it is open.
 const runs = `
 CREATE TABLE nacre_run (
     machine text REFERENCES nacre_machine,

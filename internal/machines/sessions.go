@@ -315,7 +315,7 @@ func (s *Sessions) Lose(ctx context.Context, say func(Session) error) error {
 	return errors.Join(append(errs, told(err))...)
 }
 
-// Notice declares over whose lease has ended, for a process that is no node; it may wait for as long as a lease lasts.
+// Notice declares over whose lease has ended, for a process that is no node. It may wait for as long as a lease lasts.
 func (s *Sessions) Notice(ctx context.Context) error {
 	if s == nil {
 		return nil

@@ -141,7 +141,7 @@ func (b *Mailbox) inbound(ctx context.Context, channel nacre.PluginName, payload
 	return err
 }
 
-// keep writes a message of a conversation down before its channel is told that it was taken; once says that
+// keep writes a message of a conversation down before its channel is told that it was taken. once says that
 // its id is its channel's own name for it. One too many for its group is refused, and recorded.
 func (b *Mailbox) keep(ctx context.Context, e plugin.Envelope, conversation string, once bool) error {
 	err := b.Box.Keep(inbox.Message{

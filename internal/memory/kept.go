@@ -99,8 +99,8 @@ func (l *live) unpack(data []byte) bool {
 	return true
 }
 
-// loadKept takes the index that was kept and brings it forward; false means that there is
-// none, or that it is too old or not of these entries.
+// loadKept takes the index that was kept and brings it forward. False means that there is none, or
+// that it is too old or not of these entries.
 func loadKept(ctx context.Context, s *ranking, tx database.Session) (bool, error) {
 	l := &s.live
 	var data sql.RawBytes

@@ -120,8 +120,8 @@ func idea(text string) []float32 {
 	return v
 }
 
-// D-42: with embeddings, what is meant is found in other words; without an
-// endpoint that answers, the words are, and the operator is told.
+// D-42: with embeddings, what is meant is found in other words. Without an endpoint that answers,
+// the words themselves are found, and the operator is told.
 func TestEmbeddings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.sqlite")
 	c := newClock()

@@ -128,10 +128,9 @@ func (s base) linksOf(rows *sql.Rows, err error) ([]Link, error) {
 	return links, s.at.Classified(rows.Err())
 }
 
-// Import stores what Export wrote: all of it, or nothing. Entries get ids of
-// their own and the session of w as where they come from; they are trusted
-// where w is an operator who says so, and only then.
-// Errors name the line; [ErrInvalid] where it is none of an export's.
+// Import stores what Export wrote: all of it, or nothing. Entries get ids of their own and the
+// session of w as where they come from. They are trusted where w is an operator who says so, and
+// only then. Errors name the line; [ErrInvalid] where it is none of an export's.
 func (s *Store) Import(ctx context.Context, w Writer, from io.Reader) (entries int, err error) {
 	p, err := parse(from)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/memory"
 )
 
-// D-42: what searches rank by may be built before the first of them, which finds the
-// same; a memory that is closed meanwhile waits for nothing.
+// D-42: what searches rank by may be built before the first of them, which finds the same. A memory
+// that is closed meanwhile waits for nothing.
 func TestWarm(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	path := filepath.Join(t.TempDir(), "main.sqlite")

@@ -26,8 +26,8 @@ const (
 // SourceCore is the source of what the core itself says.
 const SourceCore = "core"
 
-// TopicPending is the topic of the event that tells a client that a person is
-// being asked; its payload is {"expires": time, "seconds": whole seconds until then}.
+// TopicPending is the topic of the event that tells a client that a person is being asked. Its
+// payload is {"expires": time, "seconds": whole seconds until then}.
 const TopicPending = "confirmation.pending"
 
 // EventsProperty set to "1" among the properties of a client's ZeroMQ READY,

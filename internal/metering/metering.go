@@ -65,8 +65,8 @@ func (m *Meter) Told() (host, dollars, today string) {
 	return m.upstream, budget.Dollars(m.limit), m.today
 }
 
-// Serve opens the gateway: the brain inside speaks to it with a token that
-// is worth nothing elsewhere; the key is added on the host (M-04).
+// Serve opens the gateway: the brain inside speaks to it with a token that is worth nothing
+// elsewhere. The key is added on the host (M-04).
 func (m *Meter) Serve() error {
 	places, err := upstream.Places(m.inst)
 	if err != nil {

@@ -109,8 +109,8 @@ var whole = map[model.Dialect]string{
 		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":500}}\n\ndata: [DONE]\n\n",
 }
 
-// M-04: a stream that is cut at any byte costs what it used if all of it came, and
-// all that was reserved if not; the brain can tell.
+// M-04: a stream that is cut at any byte costs what it used if all of it came, and all that was
+// reserved if not. The brain can tell.
 func TestAStreamThatIsCutAtEveryByte(t *testing.T) {
 	for _, s := range speeches {
 		text := whole[s.dialect]

@@ -72,9 +72,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstByte is how long a streamed answer takes to begin, against the
-// same call straight to the upstream; ours-day also flushes its reservation of
-// the day's budget to disk.
+// BenchmarkFirstByte is how long a streamed answer takes to begin, against the same call straight to the
+// upstream. ours-day also flushes its reservation of the day's budget to disk.
 func BenchmarkFirstByte(b *testing.B) {
 	up := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

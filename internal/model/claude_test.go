@@ -146,8 +146,8 @@ func TestClaudeCodeShowsAnExhaustedBudget(t *testing.T) {
 	}
 }
 
-// M-04: Claude Code goes on without beta features that are not on its version's
-// list; an upstream that refused them would end it at its first call.
+// M-04: Claude Code goes on without beta features that are not on its version's list. An upstream
+// that refused them would end it at its first call.
 func TestClaudeCodeGoesOnWithoutBetas(t *testing.T) {
 	program := claude(t)
 	for name, refuses := range map[string]bool{"dropped": false, "refused": true} {

@@ -9,8 +9,8 @@ import (
 	"github.com/nacre-dev/nacre"
 )
 
-// sentOn are the brain's headers of which every upstream sees what they begin
-// with; all others end here, first of all every form of authentication, organisation and project.
+// sentOn are the brain's headers of which every upstream sees what they begin with. All others end
+// here, first of all every form of authentication, organisation and project.
 var sentOn = []string{"User-Agent", "X-App"}
 
 // sentBack are the upstream's headers that the brain sees.

@@ -94,8 +94,8 @@ type Options struct {
 	SessionToken nacre.Secret
 	// Budget is what the session may spend, in micro-dollars.
 	Budget int64
-	// Days, when set, is where every session of the installation accounts for
-	// what it spends; DayLimits are what may be spent there in one day.
+	// Days, when set, is where every session of the installation accounts for what it spends. DayLimits are
+	// what may be spent there in one day.
 	Days      *Daybook
 	DayLimits budget.DayLimits
 	// Agent is the brain with its version, such as "claude 2.1.329": it chooses

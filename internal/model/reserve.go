@@ -8,9 +8,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/budget"
 )
 
-// reserve sets the most that the call can cost aside. Where running calls hold
-// what is missing it waits for them; where less is left than the call would
-// use, it lowers the call's maximum to what is.
+// reserve sets the most that the call can cost aside. Where running calls hold what is missing it
+// waits for them. Where less is left than the call would use, it lowers the call's maximum to what
+// is.
 func (g *Gateway) reserve(ctx context.Context, c *call) *refusal {
 	if c.route.free {
 		return nil
@@ -50,8 +50,8 @@ func unaffordable(err error) *refusal {
 	return refuse(ReasonBudget, "%v", err)
 }
 
-// tryReserve reserves now, of the session's budget and of the day's at once,
-// or says what to wait for; nil means that waiting will not help.
+// tryReserve reserves now, of the session's budget and of the day's at once, or says what to wait
+// for. Nil means that waiting will not help.
 func (g *Gateway) tryReserve(ctx context.Context, c *call) (wait <-chan struct{}, err error) {
 	decide := func(room budget.Room) (_ int64, err error) {
 		wait, err = g.reserveSession(c, room)

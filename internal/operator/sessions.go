@@ -158,8 +158,8 @@ func settle(ctx context.Context, inst *installation.Installation, id nacre.Sessi
 		if s.Kind != "run" {
 			return nil
 		}
-		// A nacre that was not killed said itself what its run came to; one that was left
-		// at a stage keeps its agent's id.
+		// A nacre that was not killed said itself what its run came to. One that was left at a
+		// stage keeps its agent's id.
 		if s.State == "" || s.Live() {
 			if err := interruptRuns(ctx, inst, id); err != nil {
 				return err

@@ -89,8 +89,8 @@ func SameTask(id nacre.SessionID, order *task.Order, file string) error {
 	return nil
 }
 
-// Resolve finds a role as it holds in a project: what ships with nacre, and
-// what the project's .nacre adds; no project adds nothing.
+// Resolve finds a role as it holds in a project: what ships with nacre, and what the project's
+// .nacre adds. Without a project nothing is added.
 func Resolve(project, name string) (role.Resolved, error) {
 	library, done, err := Roles(project)
 	if err != nil {
@@ -222,9 +222,8 @@ func (r Role) Confine(s *basis.Basis, in *posture.Input) (widened []string, err 
 	return widened, nil
 }
 
-// Argv is a command as it is started inside. What the caller's PATH finds outside of the
-// folders that every session has is shown to it (F-115); a role says itself which programs
-// are there.
+// Argv is a command as it is started inside. What the caller's PATH finds outside of the folders
+// that every session has is shown to it (F-115). A role says itself which programs are there.
 func Argv(s *basis.Basis, in *posture.Input, role string, argv []string) []string {
 	if role != "" || !s.Sandbox().HostTools() {
 		return argv

@@ -30,7 +30,7 @@ func TestAnIdentityNamesTheKeyItself(t *testing.T) {
 	}
 }
 
-// M-46: a counter that stands still or goes back locks a passkey for good; one that counts nothing
+// M-46: a counter that stands still or goes back locks a passkey for good. One that counts nothing
 // is taken as often as it comes.
 func TestACopiedPasskeySignsNobodyIn(t *testing.T) {
 	t.Parallel()

@@ -235,9 +235,9 @@ type Matter struct {
 	Group nacre.Group
 }
 
-// Answer refuses an answer that the person may not give, or not at this face. A denial
-// takes nothing but the right to answer this kind; an approval is held to its risk, and
-// in a chat to an hour and to what was read.
+// Answer refuses an answer that the person may not give, or not at this face. A denial takes
+// nothing but the right to answer this kind. An approval is held to its risk, and in a chat to an
+// hour and to what was read.
 func (p Person) Answer(m Matter, r nacre.Ruling) error {
 	if !p.covers(m.Group) || !p.answers(m.Kind) {
 		return fmt.Errorf("%w: %s does not answer questions of the kind %s for group %s", ErrRight, p.Name, m.Kind, m.Group)

@@ -46,8 +46,8 @@ func BenchmarkStart(b *testing.B) {
 	b.Run("sealed", func(b *testing.B) { startAndEnd(b, sealer(b)) })
 }
 
-// BenchmarkCall is one call of a handler and of an MCP server, each as it is and in
-// the sandbox; the floor is a line through two pipes and back.
+// BenchmarkCall is one call of a handler and of an MCP server, each as it is and in the sandbox.
+// The floor is a line through two pipes and back.
 func BenchmarkCall(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
 		p, err := started(exec.Command("cat"))

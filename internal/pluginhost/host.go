@@ -19,9 +19,9 @@ import (
 type Options struct {
 	// Launch starts a handler; required. ctx ends when the host is closed.
 	Launch func(ctx context.Context, spec LaunchSpec) (Process, error)
-	// Transport carries the requests of a plugin whose handler is an MCP server at
-	// a URL; it lets them reach what the operator confirmed of spec.Hosts and
-	// nothing else. It is asked for at each start. With nil there are none such.
+	// Transport carries the requests of a plugin whose handler is an MCP server at a URL. It lets
+	// them reach what the operator confirmed of spec.Hosts and nothing else. It is asked for at
+	// each start. With nil there are none such.
 	Transport func(spec LaunchSpec) (http.RoundTripper, error)
 	// Recorder takes what happens to plugins; required.
 	Recorder nacre.Recorder
@@ -43,8 +43,8 @@ type Options struct {
 	// Serves says whether it serves those of one plugin that may be served once (manifest once);
 	// it is asked at each start. Nil serves them.
 	Serves func(nacre.PluginName) bool
-	// Check refuses a capability that the kernel would not take, so that one
-	// plugin fails and not the run; nil leaves that to the kernel.
+	// Check refuses a capability that the kernel would not take, so that one plugin fails and not
+	// the run. Nil leaves that to the kernel.
 	Check func(nacre.Capability) error
 	// Admit refuses what a folder holds at a reload, such as what nobody agreed to;
 	// nil admits all.
@@ -68,8 +68,8 @@ type Limits struct {
 	Request  time.Duration // for one request whose context has no deadline; 30 s (D-14)
 	Drain    time.Duration // for requests in flight at Close; DefaultDrain
 	Shutdown time.Duration // for shutdown and exit; DefaultShutdown
-	// Backoff before the first restart after a crash, 200 ms; it doubles up to
-	// BackoffMax, 30 s, and starts again after a minute without a crash.
+	// Backoff before the first restart after a crash, 200 ms. It doubles up to BackoffMax, 30 s,
+	// and starts again after a minute without a crash.
 	Backoff    time.Duration
 	BackoffMax time.Duration
 }

@@ -479,8 +479,8 @@ func TestZeroPlugins(t *testing.T) {
 	}
 }
 
-// D-25, F-63, F-65, F-66: what collides with another plugin, or takes what is
-// nacre's own, is left out and says why; all else works.
+// D-25, F-63, F-65, F-66: what collides with another plugin, or takes what is nacre's own, is left out
+// and says why. All else works.
 func TestCollisions(t *testing.T) {
 	const echo = `"handler":["self","sdk"]`
 	for name, c := range map[string]struct {

@@ -339,8 +339,8 @@ func TestMCPAsksBack(t *testing.T) {
 	}
 }
 
-// D-21: a server on standard streams finds its credentials in its environment,
-// read anew for each start; without a required one it is not started.
+// D-21: a server on standard streams finds its credentials in its environment, read anew for each
+// start. Without a required one it is not started.
 func TestMCPFindsCredentialsInItsEnvironment(t *testing.T) {
 	const manifest = `"mcp":{"command":["self","mcp-good"],"env":{"API_TOKEN":"token","SPARE":"spare"}},"install":{"credentials":[{"key":"token","required":true},{"key":"spare"}]}`
 	var value atomic.Value // of a string

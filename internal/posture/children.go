@@ -26,8 +26,8 @@ type Children struct {
 	Allow bool `toml:"allow"`
 	// Depth is how many generations there may be below a run; 0 means 1.
 	Depth int `toml:"depth"`
-	// Running is how many may be at work at once in all generations of a run, and Total how
-	// many it may begin in all; 0 means 3 and 16.
+	// Running is how many may be at work at once in all generations of a run, and Total how many it may begin in
+	// all. 0 means 3 and 16.
 	Running int `toml:"running"`
 	Total   int `toml:"total"`
 	// MemoryHours is how long what a sub-agent remembers is kept; 0 means 24.

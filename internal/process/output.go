@@ -18,8 +18,8 @@ type Session interface {
 	NoteLimit(ctx context.Context, why string)
 }
 
-// Output runs a command to its end and reads what it prints, up to
-// verify.MaxOutput of each stream; the rest is read and dropped.
+// Output runs a command to its end and reads what it prints, up to verify.MaxOutput of each stream.
+// The rest is read and dropped.
 func Output(ctx context.Context, s Session, c sandbox.Command) (verify.Output, error) {
 	var streams [2]kept
 	g := NewKeeper(c.Posture.Limits)

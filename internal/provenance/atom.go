@@ -2,8 +2,8 @@ package provenance
 
 import "strings"
 
-// maxAtoms is how many values of one text are looked at; of a text with more,
-// the rest counts as one that was seen nowhere.
+// maxAtoms is how many values of one text are looked at. Of a text with more, the rest counts as
+// one that was seen nowhere.
 const maxAtoms = 16
 
 // atoms are the links, addresses and accounts that stand in a normalised text:

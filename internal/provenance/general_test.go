@@ -105,8 +105,8 @@ func TestTheAddressOfARecordThatIsAnswered(t *testing.T) {
 	}
 }
 
-// K-29: who wrote the record that the call is about is answered; nobody else is, and nobody where
-// two records of that id come from different people.
+// K-29: who wrote the record that the call is about is answered. Nobody else is, and nobody where two
+// records of that id come from different people.
 func TestWhoWroteWhatTheCallIsAbout(t *testing.T) {
 	answers := provenance.Declared{Tool: "answer", Sinks: []string{"id", "to"}, Kinds: map[string]nacre.ValueKind{"id": nacre.KindID, "to": nacre.KindEmail}}
 	inbox := heard{

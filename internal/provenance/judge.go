@@ -60,7 +60,7 @@ func (v *value) anchors() bool {
 // Judge says of each value in a call's sinks where the whole of it was seen, and of the links,
 // addresses and accounts in its free text, too. Of what no trusted text had said as it is, it says
 // whether there are grounds to trust it all the same (K-29). Every ground is a relation between the
-// call, the operator's words and how results are made; none looks at how an outsider's text is
+// call, the operator's words and how results are made. None looks at how an outsider's text is
 // worded.
 func (l *Ledger) Judge(arguments json.RawMessage, d Declared) []nacre.Origin {
 	if len(d.Sinks) == 0 && len(d.Text) == 0 {

@@ -34,8 +34,8 @@ const (
 	MaxText = 4 << 20
 	// MaxSources is how many sources of a value are named.
 	MaxSources = 4
-	// MaxOrigins is how many values of a call are looked for; of what is over
-	// it, one origin says that it was seen nowhere.
+	// MaxOrigins is how many values of a call are looked for. Of what is over it, one origin says
+	// that it was seen nowhere.
 	MaxOrigins = 64
 	// MaxValue is the longest value that is looked for, in bytes; a longer one
 	// counts as seen nowhere.

@@ -434,8 +434,8 @@ func TestALedgerMayBeUsedConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// F-38: a sentence that begins right after a host ends it; what an argument says
-// is never cut so, for there it is another host.
+// F-38: a sentence that begins right after a host ends it. What an argument says is never cut so,
+// for there it is another host.
 func TestASentenceGluedToAHostEndsIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, value string

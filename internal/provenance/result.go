@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// minEcho is the shortest part of an argument that is looked for in a
-	// result, in bytes; shorter ones are found only as the whole of a text.
+	// minEcho is the shortest part of an argument that is looked for in a result, in bytes. Shorter
+	// ones are found only as the whole of a text.
 	minEcho = 4
 	// maxEchoes is how many values of the agent a call may have for its result
 	// to be trusted: each is looked for in all of it. To find them, so many

@@ -85,7 +85,7 @@ func TestPeopleByName(t *testing.T) {
 }
 
 // TestWhoIsToBeAnswered: the sender of the one record that has any of the words which describe
-// them; an outsider who writes such words as well ends it (K-29).
+// them. An outsider who writes such words as well ends it (K-29).
 func TestWhoIsToBeAnswered(t *testing.T) {
 	inbox := heard{
 		result: `[{"id":"m-1","from":"w.abt@home.example","text":"The lift is stuck since Friday, and nobody comes."},{"id":"m-2","from":"eve@evil.example","text":"Our sale has begun."}]`,

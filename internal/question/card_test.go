@@ -36,8 +36,8 @@ func TestACardShowsAllOfAQuestion(t *testing.T) {
 	}
 }
 
-// M-47: a name that is drawn like another one is pointed out before what was asked; what is written
-// in one alphabet, or has words of several, is not.
+// M-47: a name that is drawn like another one is pointed out before what was asked. What is written in
+// one alphabet, or has words of several, is not.
 func TestACardPointsOutLettersOfTwoAlphabets(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`{"to":"аda@example.org"}`:      "а" + "da@example.org has letters of two alphabets (Cyrillic, Latin)",

@@ -138,8 +138,8 @@ func (x *Index) slips(word string, most int) []standIn {
 	return found
 }
 
-// distance counts the letters by which two words differ, two that changed places
-// as one; beyond most it only says that it is more.
+// distance counts the letters by which two words differ, two that changed places as one. Beyond
+// most it only says that it is more.
 func distance(a, b string, most int) int {
 	var before, row, next [maxStem + 3]int
 	for j := range len(b) + 1 {

@@ -33,8 +33,8 @@ const (
 const (
 	// MaxQuery is how many different words of a query count.
 	MaxQuery = 64
-	// work is how many entries of lists are read for the whole of it; beyond, the
-	// commonest words count for the best candidates only.
+	// work is how many entries of lists are read for the whole of it. Beyond, the commonest words
+	// count for the best candidates only.
 	work       = 400_000
 	candidates = 256 // at least, and four times the limit
 )

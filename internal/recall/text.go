@@ -39,9 +39,9 @@ func isWord(r rune) bool {
 // joins are the signs that hold an identifier, a path or a name together.
 const joins = "_-./:'’@"
 
-// tokens are the words of a text. A run of words joined by signs gives its
-// parts and, where there are several, itself as a whole; so do camelCase and
-// letters beside digits. A picture sign is a word too.
+// tokens are the words of a text. A run of words joined by signs gives its parts and, where there
+// are several, itself as a whole. So do camelCase and letters beside digits. A picture sign is a
+// word too.
 func tokens(text string) []token { return (&splitter{}).tokens(text) }
 
 func (s *splitter) tokens(text string) []token {

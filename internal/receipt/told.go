@@ -65,8 +65,8 @@ type unended struct {
 	returns nacre.Label
 }
 
-// toldBy is what one record says that the session has been told; open has the calls
-// that began and did not end, by their ids.
+// toldBy is what one record says that the session has been told. open has the calls that began and
+// did not end, by their ids.
 func toldBy(e audit.Entry, open map[string]unended) (nacre.Label, error) {
 	switch e.Kind {
 	case nacre.KindCallBegin, nacre.KindCallReject, nacre.KindCallHandler, nacre.KindCallEnd, kernel.KindExpand, kernel.KindDryRun:

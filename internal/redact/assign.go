@@ -328,8 +328,8 @@ func excused(k kind, before, name string) kind {
 	return k
 }
 
-// endsIn reports whether the last of a name's words is one of these; short ones
-// are the ends of too many others to be found in the middle.
+// endsIn reports whether the last of a name's words is one of these. Short ones are the ends of too
+// many others to be found in the middle.
 func endsIn(name string, words []string) bool {
 	if name == "" {
 		return false

@@ -44,8 +44,8 @@ func TestAHarmlessWordExcusesNoSecret(t *testing.T) {
 	}
 }
 
-// F-50: in a line of its own a value goes on to its end; in a URL, a form, a call
-// or a list it ends where its field does.
+// F-50: in a line of its own a value goes on to its end. In a URL, a form, a call or a list it ends
+// where its field does.
 func TestAValueInALineOfItsOwnIsTakenWhole(t *testing.T) {
 	e := redact.New()
 	for text, want := range map[string]string{

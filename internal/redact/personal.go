@@ -15,8 +15,8 @@ const (
 	ID    = "id"
 )
 
-// Namer gives the word that is shown in place of a personal value, or the value
-// itself where it may be seen; not ok leaves it to Marker.
+// Namer gives the word that is shown in place of a personal value, or the value itself where it may
+// be seen. Not ok leaves it to Marker.
 type Namer func(kind, value string) (word string, ok bool)
 
 // Naming is an engine that shows words for personal data, and Marker for secrets.

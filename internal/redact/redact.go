@@ -104,16 +104,16 @@ type span struct{ start, end int }
 // hunt is one search through one text.
 type hunt struct {
 	reading
-	// found are the secrets so far, in the order of their discovery; personal are
-	// those of them that are personal data, and of which kind.
+	// found are the secrets so far, in the order of their discovery. personal are those of them
+	// that are personal data, and of which kind.
 	found    []span
 	personal []personal
 	// keyEnd is where the last end of a private key that was looked for stands.
 	keyEnd int
 	// open is where a token begins that the text's end has cut.
 	open int
-	// engine says what the names of columns mean; tables are those that were
-	// found, and tabledTo is up to where lines were looked at for the header of one.
+	// engine says what the names of columns mean. tables are those that were found, and tabledTo is
+	// up to where lines were looked at for the header of one.
 	engine   *Engine
 	tables   []tabled
 	tabledTo int

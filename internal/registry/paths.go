@@ -1,7 +1,6 @@
-// Package registry keeps nacre's places on disk and its sessions: which exist,
-// who holds each, and what became of them. One process holds a session at a
-// time, by a lock the kernel drops when the process dies; whoever takes it
-// next knows that the holder is gone.
+// Package registry keeps nacre's places on disk and its sessions: which exist, who holds each, and
+// what became of them. One process holds a session at a time, by a lock the kernel drops when the
+// process dies. Whoever takes it next knows that the holder is gone.
 //
 // It starts and ends nothing itself.
 package registry

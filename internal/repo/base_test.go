@@ -74,8 +74,8 @@ func TestABaseThatSeveralMakeAtOnceIsMadeOnce(t *testing.T) {
 	}
 }
 
-// Issue 12: a base in which anything has changed since it was made is made anew;
-// while a session works over it, others do without.
+// Issue 12: a base in which anything has changed since it was made is made anew. While a session
+// works over it, others do without.
 func TestADamagedBaseServesNobody(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(dir string) error{

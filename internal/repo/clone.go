@@ -13,8 +13,8 @@ import (
 
 // Clone is an agent's private copy of the project at the base commit.
 type Clone struct {
-	// Dir has the files, and a .git of the clone's own; of a layer it has what the
-	// agent wrote over the base, and the .git.
+	// Dir has the files, and a .git of the clone's own. Of a layer it has what the agent wrote over
+	// the base, and the .git.
 	Dir     string
 	project *Project
 	// over, where set, is the commit over whose base the clone is a layer.

@@ -68,10 +68,9 @@ type landing struct {
 	reached func(step string)
 }
 
-// Land moves the branch to exactly the verified commit, if it is still where
-// it was expected; moving the ref is the commit point (S-12). Where the branch
-// is checked out in this work tree, its clean files and index follow, under
-// git's own lock. The user's hooks and filters do not run.
+// Land moves the branch to exactly the verified commit, if it is still where it was expected.
+// Moving the ref is the commit point (S-12). Where the branch is checked out in this work tree, its
+// clean files and index follow, under git's own lock. The user's hooks and filters do not run.
 //
 // Errors to act on: *MovedError (merge and verify again) and *StayedError. The latter comes where
 // the work tree changed the same files or is busy, or the branch is checked out elsewhere. The

@@ -38,9 +38,9 @@ func packOf(t *testing.T, kind byte, text string, megabytes int) []byte {
 	return append(pack.Bytes(), sum[:]...)
 }
 
-// U-04: a small pack that stands for an object of gigabytes does not take the host's
-// memory; a large file is taken, since it is never held as a whole. What is larger than
-// was agreed, what ends early and what is no pack are refused.
+// U-04: a small pack that stands for an object of gigabytes does not take the host's memory. A
+// large file is taken, since it is never held as a whole. What is larger than was agreed, what ends
+// early and what is no pack are refused.
 func TestAPackOfMoreThanTheHostHoldsIsRefused(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, map[string]string{"a": "a\n"})

@@ -16,10 +16,9 @@ const (
 	auditPass = "pass"
 )
 
-// Audit reads an auditor's verdict out of its report: empty where the work may
-// land, else why not. It may where the verdict is exactly "pass" and nothing in
-// the report is graded CRITICAL or HIGH; all else, and what cannot be read, is
-// no pass (S-08).
+// Audit reads an auditor's verdict out of its report: empty where the work may land, else why not.
+// It may where the verdict is exactly "pass" and nothing in the report is graded CRITICAL or HIGH.
+// All else, and what cannot be read, is no pass (S-08).
 func Audit(said []byte) (why string) {
 	found, err := Read(said)
 	if err != nil {

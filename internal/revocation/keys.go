@@ -48,10 +48,9 @@ type keyLine struct {
 	Until  time.Time `json:"until,omitzero"`
 }
 
-// LoadKeys reads the keys in dir, and makes the first one where there is no
-// file yet; two processes that start at once get the same one. A file that
-// others may read, that is a link, or that was changed or cut off is refused:
-// no process makes up a key of its own.
+// LoadKeys reads the keys in dir, and makes the first one where there is no file yet. Two processes
+// that start at once get the same one. A file that others may read, that is a link, or that was
+// changed or cut off is refused: no process makes up a key of its own.
 func LoadKeys(dir string) (Keys, error) {
 	if err := privateDir(dir); err != nil {
 		return Keys{}, err

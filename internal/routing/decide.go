@@ -54,9 +54,8 @@ type Task struct {
 	Payload json.RawMessage
 }
 
-// Decision is what becomes of one event. For Start, Match says where and
-// exactly one of Message and Task what the agent is told; both are data and
-// not instructions of the installation.
+// Decision is what becomes of one event. For Start, Match says where and exactly one of Message and
+// Task what the agent is told. Both are data and not instructions of the installation.
 type Decision struct {
 	Action Action
 	Match

@@ -171,11 +171,10 @@ type Match struct {
 	Operator bool
 }
 
-// Route finds a message's one group. The route of its chat wins over that of
-// its sender, and both over the channel's; where chat and sender have routes to
-// different groups the message is refused. Where both name one group, the chat
-// decides the policy, and the words are an operator's only if both say so. An
-// empty reason means that there is a match.
+// Route finds a message's one group. The route of its chat wins over that of its sender, and both
+// over the channel's. Where chat and sender have routes to different groups the message is refused.
+// Where both name one group, the chat decides the policy, and the words are an operator's only if
+// both say so. An empty reason means that there is a match.
 func (t *Table) Route(m Inbound) (Match, Reason) {
 	sender, knownSender := t.routes[place{m.Channel, bySender, m.Sender}]
 	chat, knownChat := t.routes[place{m.Channel, byChat, m.Chat}]

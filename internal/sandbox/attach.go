@@ -14,9 +14,8 @@ const (
 	mapNever
 )
 
-// attach adds a bind to the plan. Root prepares the mount here, because the
-// sandbox may not be able to reach the source; an ordinary user cannot, so
-// PID 1 opens the path again and compares.
+// attach adds a bind to the plan. Root prepares the mount here, because the sandbox may not be able
+// to reach the source. An ordinary user cannot, so PID 1 opens the path again and compares.
 func (n *Native) attach(p *plan, s *Source, step inside.Mount, how mapping) error {
 	step, err := n.named(p, s, step, how)
 	if err == nil {

@@ -37,10 +37,9 @@ const (
 	freeShare = 20
 )
 
-// DiskWatch looks at what is bound writable, or written over a base (M-12). It
-// watches and does not hold: what is added between two looks is there. What others
-// add to the same folders counts too; what was deleted and is still open shows in
-// what the file system has free.
+// DiskWatch looks at what is bound writable, or written over a base (M-12). It watches and does not
+// hold: what is added between two looks is there. What others add to the same folders counts too.
+// What was deleted and is still open shows in what the file system has free.
 type DiskWatch struct {
 	limit   int64
 	trees   []*folder

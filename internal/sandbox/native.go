@@ -167,8 +167,8 @@ func copySealed(source *os.File) (*os.File, error) {
 // maxSent is how much the kernel copies at most in one call, in bytes.
 const maxSent = 1 << 30
 
-// copyWithin copies a file in the kernel. Through this process's memory each start of a
-// sandbox would cost a millisecond more; it goes there where a file system cannot do without.
+// copyWithin copies a file in the kernel. Through this process's memory each start of a sandbox
+// would cost a millisecond more. It goes there where a file system cannot do without.
 func copyWithin(target, source *os.File) error {
 	for {
 		n, err := unix.Sendfile(int(target.Fd()), int(source.Fd()), nil, maxSent)

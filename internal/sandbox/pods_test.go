@@ -139,7 +139,7 @@ func TestAPodIsStartedByAProgram(t *testing.T) {
 	}
 }
 
-// a program that is not ready, or says what nobody can read, starts nothing; what it says of
+// a program that is not ready, or says what nobody can read, starts nothing. What it says of
 // itself reaches the terminal as text.
 func TestAProgramThatIsNotReadyOpensNoPods(t *testing.T) {
 	t.Parallel()

@@ -15,9 +15,8 @@ import (
 	"golang.org/x/term"
 )
 
-// OpenPty opens a pseudo terminal. The slave goes to Command.Stdin, Stdout
-// and Stderr with Terminal set, and is closed after Start; the master is read
-// and written by the caller, who closes it.
+// OpenPty opens a pseudo terminal. The slave goes to Command.Stdin, Stdout and Stderr with Terminal
+// set, and is closed after Start. The master is read and written by the caller, who closes it.
 func OpenPty() (master, slave *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -69,8 +69,8 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// M-42, M-12: a folder appears in a sandbox that runs, read-only, and goes away again; nobody
-// inside can make it writable, and another sandbox has nothing of it.
+// M-42, M-12: a folder appears in a sandbox that runs, read-only, and goes away again. Nobody inside can make it
+// writable, and another sandbox has nothing of it.
 func TestAFolderIsShownInASandboxThatRuns(t *testing.T) {
 	t.Parallel()
 	n, dir := open(t), folder(t)

@@ -190,8 +190,8 @@ func TestClaimsChangeHands(t *testing.T) {
 // unended is that no session of a process that died came to its end.
 func unended(schedule.Tick) (schedule.State, string) { return "", "" }
 
-// D-34: a tick whose session ended before its process could say so is over, with the
-// session's own outcome; an answer that is no end changes nothing.
+// D-34: a tick whose session ended before its process could say so is over, with the session's own
+// outcome. An answer that is no end changes nothing.
 func TestATickWhoseSessionHadEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		state   schedule.State

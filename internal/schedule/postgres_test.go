@@ -83,7 +83,7 @@ func TestOnPostgres(t *testing.T) {
 	t.Run("nodes", nodesShareSchedules)
 }
 
-// a tick is one node's; one whose node was declared over is carried on by another, and
+// a tick is one node's. One whose node was declared over is carried on by another, and
 // whoever comes back can say nothing of it. Who is no node adds and shows, and claims nothing.
 func nodesShareSchedules(t *testing.T) {
 	c := newClock(t, "2026-11-21 05:30:00")

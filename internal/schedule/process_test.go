@@ -183,8 +183,8 @@ func TestOneStartForEachTick(t *testing.T) {
 	}
 }
 
-// D-34: a daemon is killed in each state; another takes over what was not started,
-// and deals with what was as the schedule says.
+// D-34: a daemon is killed in each state. Another takes over what was not started, and deals with
+// what was as the schedule says.
 func TestKilledInEachState(t *testing.T) {
 	for _, c := range []struct {
 		policy calendar.Policy

@@ -19,8 +19,8 @@ const shell = "/bin/sh"
 // At says when.
 type NewSchedule struct {
 	Group nacre.Group
-	// Cron has five fields; Every is a duration such as "15m"; At is a moment after
-	// RFC 3339, or "17:00" for the next time it is five.
+	// Cron has five fields. Every is a duration such as "15m". At is a moment after RFC 3339, or
+	// "17:00" for the next time it is five.
 	Cron, Every, At string
 	// Zone is an IANA name; empty means the machine's.
 	Zone   string

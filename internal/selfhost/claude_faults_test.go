@@ -239,8 +239,8 @@ func TestAnInterruptEndsAllAndTheSessionGoesOn(t *testing.T) {
 	}
 }
 
-// An interrupt does not wait for a model that does not answer; what was asked
-// may have been charged, so it counts in full.
+// An interrupt does not wait for a model that does not answer. What was asked may have been
+// charged, so it counts in full.
 func TestAnInterruptDoesNotWaitForTheModel(t *testing.T) {
 	t.Parallel()
 	plan := script(t)

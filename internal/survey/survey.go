@@ -64,8 +64,8 @@ func Agents(ctx context.Context, o brain.Options) []Agent {
 // Language is one that a project is written in.
 type Language struct {
 	Name string `json:"name"`
-	// File says so; Check is the command that people verify such a project with, empty
-	// where it has none; Bundle are the hosts that its packages come from.
+	// File says so. Check is the command that people verify such a project with, empty where it has none. Bundle are the
+	// hosts that its packages come from.
 	File   string `json:"file"`
 	Check  string `json:"check,omitempty"`
 	Bundle string `json:"bundle"`

@@ -126,8 +126,8 @@ type Parts struct {
 	// Notify asks a person whether a run with an order goes on whose call was refused.
 	Notify func(ctx context.Context, refusal string) error
 	Merging
-	// Account keeps what became of the run, and of each try before that did not hold; it
-	// may be called again after a crash.
+	// Account keeps what became of the run, and of each try before that did not hold. It may be called
+	// again after a crash.
 	Account func(ctx context.Context, result nacre.RunResult, before []nacre.RunResult) error
 	// MayLand says why a verified tree must not land yet; empty means that it may.
 	MayLand func(tree string) (why string)
@@ -202,7 +202,7 @@ type Kept struct {
 	// a whole copy for each.
 	Bases string
 	// Aside keeps how far the work came where other machines find it, with the snapshot of the agent's
-	// files; nil keeps it on this machine alone.
+	// files. Nil keeps it on this machine alone.
 	Aside func(ctx context.Context, at Reached, pack []byte) error
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/terminal"
 )
 
-// F-11, U-14: what draws passes; what writes the clipboard, makes the terminal type, or is
-// not on the list does not, in whatever pieces it comes.
+// F-11, U-14: what draws passes. What writes the clipboard, makes the terminal type, or is not on the list does not,
+// in whatever pieces it comes.
 func TestOnlySequencesOfTheListReachTheTerminal(t *testing.T) {
 	t.Parallel()
 	long := "\x1b]0;" + strings.Repeat("x", 10_000) + "\a"

@@ -221,8 +221,8 @@ func TestWhatAProgramPrintsNeverMixesWithAQuestion(t *testing.T) {
 	}
 }
 
-// U-10: the next question gets its own guard and its own Ctrl-]; one that is left for
-// later comes back with Ctrl-], in front of whatever the program painted.
+// U-10: the next question gets its own guard and its own Ctrl-]. One that is left for later comes
+// back with Ctrl-], in front of whatever the program painted.
 func TestEachQuestionIsAnsweredByItself(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, 80, 24)

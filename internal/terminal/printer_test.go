@@ -176,8 +176,8 @@ func TestProseIsBrokenBetweenWords(t *testing.T) {
 	}
 }
 
-// U-14: on a terminal no line is longer than it, and none is broken inside a word; elsewhere a
-// line stays whole, for scripts.
+// U-14: on a terminal no line is longer than it, and none is broken inside a word. Elsewhere a line
+// stays whole, for scripts.
 func TestLinesAreFoldedToTheTerminal(t *testing.T) {
 	for columns, want := range map[int]string{
 		0:  "git      1 commit on main, kept as nacre/work\n  ! look   a.sh: a program\n",

@@ -41,8 +41,8 @@ func outcomeOf(t *testing.T, ask func(testing.TB)) (have outcome) {
 	return a.have
 }
 
-// F-142: what is here is asked what it can do, and is never a failure where it
-// can do less; what is not here is one where everything is required.
+// F-142: what is here is asked what it can do, and is never a failure where it can do less. What is
+// not here is one where everything is required.
 func TestPeersAreAskedWhatTheyCanDo(t *testing.T) {
 	bin := t.TempDir()
 	for name, script := range map[string]string{

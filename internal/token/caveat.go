@@ -17,10 +17,9 @@ const (
 	maxRole    = 128
 )
 
-// Attenuate derives, without any key, a token that allows strictly what t
-// allows and the caveat leaves (K-11). It refuses a caveat that asks for more
-// than t says it has; a holder who writes one by hand gains nothing, because
-// Verify keeps to the least of all.
+// Attenuate derives, without any key, a token that allows strictly what t allows and the caveat
+// leaves (K-11). It refuses a caveat that asks for more than t says it has. A holder who writes one
+// by hand gains nothing, because Verify keeps to the least of all.
 func Attenuate(t nacre.Token, c nacre.Caveat) (nacre.Token, error) {
 	if len(t.Caveats) >= MaxCaveats {
 		return nacre.Token{}, fmt.Errorf("%w: it was handed down %d times, which is the most", ErrMalformed, MaxCaveats)

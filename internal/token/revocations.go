@@ -19,11 +19,10 @@ var ErrRevocationsFull = errors.New("too many revocations are kept: sweep them, 
 // Revocations say what was revoked (K-12). Implementations are safe for
 // concurrent use.
 type Revocations interface {
-	// Revoke takes effect before it returns; an error means that it did not.
-	// One of id and principal is set. An id, as [PathID] has it, covers what
-	// derives from it, a principal all that lie under it. Until is when a token with that id
-	// expires, and may be swept, or when a principal is let in again; zero
-	// means never.
+	// Revoke takes effect before it returns; an error means that it did not. One of id and
+	// principal is set. An id, as [PathID] has it, covers what derives from it, a principal all
+	// that lie under it. Until is when a token with that id expires, and may be swept, or when a
+	// principal is let in again. Zero means never.
 	Revoke(id, principal string, until time.Time) error
 	// Revoked reports whether id, or principal or one that it lies under, is
 	// revoked; "" asks for nothing. An error means that nobody can tell.

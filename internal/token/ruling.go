@@ -91,8 +91,8 @@ func (s *Standings) Forget() {
 	s.kept, s.done = nil, nil
 }
 
-// Take returns what was ruled on a call that any of the keys is about, and counts the call; a
-// refusal wins over a consent.
+// Take returns what was ruled on a call that any of the keys is about, and counts the call. A refusal
+// wins over a consent.
 func (s *Standings) Take(keys []Digest, now time.Time) (found Standing, is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,8 +37,8 @@ type Effective struct {
 	Roles       []string
 	Constraints nacre.Constraints
 	Expires     time.Time
-	// ID is that of the token, as [PathID] has it; RootID is that of the one it
-	// derives from, under which uses are charged.
+	// ID is that of the token, as [PathID] has it. RootID is that of the one it derives from, under
+	// which uses are charged.
 	ID     string
 	RootID string
 

@@ -55,8 +55,8 @@ func ShowSettings(dir string, getenv func(string) string) (mounts []nacre.Mount,
 	return mounts, env, err
 }
 
-// settingsFile reads the first file that is there; none is no settings, and so is one
-// that cannot be read: the tool on the host says why.
+// settingsFile reads the first file that is there. None is no settings, and so is one that cannot
+// be read: the tool on the host says why.
 func settingsFile(names ...string) []byte {
 	for _, name := range names {
 		f, err := os.Open(name)

@@ -66,9 +66,8 @@ type Entry struct {
 	// Changed is when the inode was changed last, by the kernel's clock; Modified is
 	// when its content was, which its owner can set.
 	Changed, Modified time.Time
-	// New says that the entry was made, changed, or moved to this place since; what
-	// is in a folder that was moved is new there, too. An entry that could not be
-	// asked about is new.
+	// New says that the entry was made, changed, or moved to this place since. What is in a folder
+	// that was moved is new there, too. An entry that could not be asked about is new.
 	New bool
 	// Born says that a new entry was made since, and is not an older one that was
 	// changed. It is asked for by Births, and false where the file system does not say.
@@ -83,10 +82,10 @@ type Entry struct {
 // PathOf is that of an entry of the folder, from the top.
 func (f Folder) PathOf(e Entry) string { return path.Join(f.Path, e.Name) }
 
-// Walk calls visit once for each folder at and below dir, from several threads at
-// once. A folder that cannot be looked into is visited with its error, and one that
-// is gone is not. The error is that of dir itself, the context's, or wraps
-// [ErrTooBig]; of a tree too deep, everything else is visited all the same.
+// Walk calls visit once for each folder at and below dir, from several threads at once. A folder
+// that cannot be looked into is visited with its error, and one that is gone is not. The error is
+// that of dir itself, the context's, or wraps [ErrTooBig]. Of a tree too deep, everything else is
+// visited all the same.
 func Walk(ctx context.Context, dir string, o Options, visit func(Folder)) error {
 	fd, err := open(unix.AT_FDCWD, dir, 0)
 	if err != nil {

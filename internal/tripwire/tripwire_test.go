@@ -328,8 +328,8 @@ func TestInjectionsAreTold(t *testing.T) {
 	}
 }
 
-// M-58, F-55: a refusal is refused and no more; many in a minute are a burst, which
-// is told once and then counted: again when it has grown tenfold.
+// M-58, F-55: a refusal is refused and no more. Many in a minute are a burst, which is told once
+// and then counted: again when it has grown tenfold.
 func TestABurstOfRefusalsIsTold(t *testing.T) {
 	w, now := tripwire.New(tripwire.Default()), time.Unix(1e9, 0)
 	if have := wires(w.Refused(now, "a.example")); have != "denied_egress:block" {

@@ -18,8 +18,8 @@ func sumText(lines string) string {
 	return lines + "example.test/Dep v1.0.0 " + h1 + "\nexample.test/Dep v1.0.0/go.mod " + h1 + "\n"
 }
 
-// S-13: what go.sum pin is fetched for each module of the base; what is none of Go's
-// pins is named and nothing is fetched.
+// S-13: what go.sum pin is fetched for each module of the base. What is none of Go's pins is named
+// and nothing is fetched.
 func TestWhatAGoSumMayName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -14,12 +14,11 @@ import (
 // simulatedMerge is the run mode of a verifier for the merged tree alone.
 const simulatedMerge = "simulated-merge"
 
-// Judge holds a tree against every atom that declares a verifier (S-12 to
-// S-14). Those that only read are all run, so that their failures are reported
-// together; those that run commands come after them, and only where none of
-// them failed. The mode worktree means both passes; simulated-merge alone waits
-// for Subject.Merged. An error says that the host failed: the report that comes
-// with it has not passed.
+// Judge holds a tree against every atom that declares a verifier (S-12 to S-14). Those that only
+// read are all run, so that their failures are reported together. Those that run commands come
+// after them, and only where none of them failed. The mode worktree means both passes;
+// simulated-merge alone waits for Subject.Merged. An error says that the host failed: the report
+// that comes with it has not passed.
 func Judge(ctx context.Context, s Subject, atoms []atom.Atom, run Runner) (Report, error) {
 	report := Report{Failed: []Failure{}, Verdicts: []Verdict{}}
 	var err error

@@ -15,8 +15,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/verify"
 )
 
-// S-14: all failures of what only reads are reported together; an atom without
-// a verifier is not judged, and one whose verifier is not there has failed.
+// S-14: all failures of what only reads are reported together. An atom without a verifier is not
+// judged, and one whose verifier is not there has failed.
 func TestFailuresAreReportedTogether(t *testing.T) {
 	s := subject(t, files{"go.mod": "m"}, files{"CLAUDE.md": "x"})
 	missing := atom.Atom{ID: "x::y", Verify: atom.Verifier{Handler: "nobody", RunMode: "both"}}

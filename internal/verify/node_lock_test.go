@@ -48,8 +48,8 @@ func servers(n int) string {
 	return b.String()
 }
 
-// S-13: what a lock file names is fetched where all of it is pinned and comes from
-// a registry; everything else is named and not fetched.
+// S-13: what a lock file names is fetched where all of it is pinned and comes from a registry.
+// Everything else is named and not fetched.
 func TestWhatALockFileMayName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -22,8 +22,8 @@ var (
 	crate = crateText("dep", "1.0.0", cratesIO, sha)
 )
 
-// S-13: what a Cargo.lock of the base pins is fetched where all of it comes from the
-// one registry; everything else is named and not fetched.
+// S-13: what a Cargo.lock of the base pins is fetched where all of it comes from the one registry.
+// Everything else is named and not fetched.
 func TestWhatACargoLockMayName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

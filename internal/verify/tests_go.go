@@ -165,8 +165,8 @@ func (t trees) innerModule(p part, dir string) bool {
 	return false
 }
 
-// packageOf is the package clause of a test file that is built without any
-// condition; one with conditions may be of a package that is not built here.
+// packageOf is the package clause of a test file that is built without any condition. One with
+// conditions may be of a package that is not built here.
 func packageOf(source []byte) (string, bool) {
 	for line := range bytes.Lines(source) {
 		line = bytes.TrimSpace(line)

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// nodeReporter is loaded by the process that runs the test files, each of
-// which has a process of its own; it prints what those reported.
+// nodeReporter is loaded by the process that runs the test files, each of which has a process of
+// its own. It prints what those reported.
 const nodeReporter = `import path from 'node:path';
 export default async function* report(source) {
   const kinds = {'test:start': 'start', 'test:pass': 'end', 'test:fail': 'end'};

@@ -1,9 +1,8 @@
-// Package verify promises a verdict on work that came back, formed from two
-// clean checkouts that the host made: the base and the tree under judgement
-// (S-04, S-13, S-14). Every atom with a verifier is held against it; one whose
-// verifier is missing has failed. Commands of the code under test run through
-// the function that is handed in, sealed and offline; this room starts no
-// process itself and merges nothing.
+// Package verify promises a verdict on work that came back, formed from two clean checkouts that
+// the host made: the base and the tree under judgement (S-04, S-13, S-14). Every atom with a
+// verifier is held against it; one whose verifier is missing has failed. Commands of the code under
+// test run through the function that is handed in, sealed and offline. This room starts no process
+// itself and merges nothing.
 package verify
 
 import (

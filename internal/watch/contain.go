@@ -30,9 +30,9 @@ func (c *Contained) Error() string {
 	return text
 }
 
-// contain ends the session for good, the most pressing first: everything that
-// runs in it and every connection, then its grants; then it is recorded and told.
-// The first alarm counts, later ones are recorded.
+// contain ends the session for good, the most pressing first: everything that runs in it and every
+// connection, then its grants. Then it is recorded and told. The first alarm counts, later ones are
+// recorded.
 func (w *Watch) contain(a tripwire.Alarm) {
 	c := &Contained{Session: w.session.ID(), Wire: string(a.Wire), What: a.What}
 	w.mu.Lock()

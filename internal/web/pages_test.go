@@ -223,8 +223,8 @@ func TestNoPageRunsWhatOthersWrote(t *testing.T) {
 	}
 }
 
-// M-44, M-49: what a person decides on a page is brought to those who decide, with what was
-// shown; a refusal is told, and nothing is done then. Without the page's token nothing is.
+// M-44, M-49: what a person decides on a page is brought to those who decide, with what was shown.
+// A refusal is told, and nothing is done then. Without the page's token nothing is.
 func TestDecisionsForLaterSessions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -59,8 +59,8 @@ func follow(t *testing.T, site string, cookie *http.Cookie, watch, seen, last st
 	}, cancel
 }
 
-// M-49: a stream names the state that a page is to show; a page that comes back with an
-// id is told of what it missed, and of nothing else.
+// M-49: a stream names the state that a page is to show. A page that comes back with an id is told
+// of what it missed, and of nothing else.
 func TestAStreamGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	o := working("words")

@@ -115,11 +115,11 @@ type Effort struct {
 	// Tries is how often the agent may work; each but the first is told what failed. 0
 	// means once.
 	Tries int
-	// Budget is what the work may cost, in dollars such as "1.50"; empty means 30 % more than
-	// tasks like it cost, where some are known (M-54).
+	// Budget is what the work may cost, in dollars such as "1.50". Empty means 30 % more than tasks like
+	// it cost, where some are known (M-54).
 	Budget string
-	// Held is what becomes of changes that programs of the host obey: "wait", "leave-out"
-	// or "take"; empty means what the config says, where that is nothing "wait" (M-67).
+	// Held is what becomes of changes that programs of the host obey: "wait", "leave-out" or "take".
+	// Empty means what the config says, and "wait" where that is nothing (M-67).
 	Held string
 	// Dirty lets the agent work on the project's uncommitted edits as well, which are no part
 	// of what lands (U-20).

@@ -43,8 +43,8 @@ const (
 // SocketType is the property of a READY command that every peer sends.
 const SocketType = "Socket-Type"
 
-// ErrProtocol is under every error that a peer caused by not speaking ZMTP 3
-// within the limits; the connection is of no further use.
+// ErrProtocol is under every error that a peer caused by not speaking ZMTP 3 within the limits. The
+// connection is of no further use.
 var ErrProtocol = errors.New("not ZMTP 3")
 
 func broken(format string, args ...any) error {

@@ -283,7 +283,7 @@ func TestOneHandlerListens(t *testing.T) {
 }
 
 // M-46, M-48: a sender is the number of one person. What a bot or a webhook writes, what the
-// service says, and what does not name the bot is not brought; a stranger is told nothing.
+// service says, and what does not name the bot is not brought. A stranger is told nothing.
 func TestWhoIsHeard(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -319,8 +319,8 @@ func TestWhoIsHeard(t *testing.T) {
 }
 
 // M-40: a message begins a conversation, and what is written in its thread goes on with it. The
-// answer begins the thread, once; where the bot may begin none, and where a person and the bot
-// are alone, it answers the message.
+// answer begins the thread, once. Where the bot may begin none, and where a person and the bot are
+// alone, it answers the message.
 func TestAThreadIsASession(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -733,8 +733,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// M-46: who writes pair alone to the bot is shown a code while somebody is being paired, and at
-// any other time nothing; it never is a message.
+// M-46: who writes pair alone to the bot is shown a code while somebody is being paired, and at any
+// other time nothing. It never is a message.
 func TestPairing(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

@@ -142,8 +142,8 @@ func TestAConversation(t *testing.T) {
 	}
 }
 
-// D-33: the sender of a message that was given up is told so, once and nobody else; other
-// events, another channel's and strange ones tell nobody anything.
+// D-33: the sender of a message that was given up is told so, once and nobody else. Other events,
+// another channel's and strange ones tell nobody anything.
 func TestAMessageThatWasGivenUp(t *testing.T) {
 	dir := folder(t)
 	h := start(t, dir, "C")
@@ -172,9 +172,9 @@ func TestAMessageThatWasGivenUp(t *testing.T) {
 	}
 }
 
-// F-59, F-60: a line says which message it is the answer to, or about. Whose agent ended
-// without an answer is told so, and so is the reason of one that failed; who was
-// answered is told nothing more.
+// F-59, F-60: a line says which message it is the answer to, or about. Whose agent ended without an
+// answer is told so, and so is the reason of one that failed. Who was answered is told nothing
+// more.
 func TestWhatALineIsAbout(t *testing.T) {
 	h := start(t, folder(t), "C")
 	ada := h.join("ada")

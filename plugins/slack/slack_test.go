@@ -665,8 +665,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// M-46: who writes pair alone to the bot is shown a code while somebody is being paired, and at
-// any other time nothing; it never is a message.
+// M-46: who writes pair alone to the bot is shown a code while somebody is being paired, and at any
+// other time nothing. It never is a message.
 func TestPairing(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

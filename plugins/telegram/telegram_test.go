@@ -425,8 +425,8 @@ func TestACardIsShownOnce(t *testing.T) {
 	}
 }
 
-// M-47: a press names the number of whoever pressed and the button, once; what became of it is
-// said to whoever pressed alone, and to a stranger nothing. It gets through where messages wait.
+// M-47: a press names the number of whoever pressed and the button, once. What became of it is said to
+// whoever pressed alone, and to a stranger nothing. It gets through where messages wait.
 func TestAPressIsBroughtToTheHost(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -552,8 +552,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// M-46: who writes /pair alone to the bot is shown a code while somebody is being paired, and
-// at any other time nothing; it never is a message.
+// M-46: who writes /pair alone to the bot is shown a code while somebody is being paired, and at any
+// other time nothing. It never is a message.
 func TestPairing(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

@@ -11,9 +11,9 @@ import (
 	"github.com/nacre-dev/nacre/internal/urlpath"
 )
 
-// behalf are parts of the names of headers and parameters that say for which
-// other user a request is. That is the operator's to say; and without it the host
-// would do as the operator what was asked for with the rights of another.
+// behalf are parts of the names of headers and parameters that say for which other user a request is. That
+// is the operator's to say. Without it the host would do as the operator what was asked for with the
+// rights of another.
 func behalf() []string {
 	return []string{
 		"impersonat", "on-behalf-of-", "onbehalfof", "-runas-", "-run-as-", "-switch-user-", "-remote-user-", "-remote-group-", "-remote-extra-", "-webauth-",
@@ -50,8 +50,8 @@ func Named(name string) string {
 // or for another user.
 func Steers(name string) bool { return ChangesMethod(name) || ForAnother(name) }
 
-// methodParameters make frameworks act on another method than the request's, with a dash for
-// each underscore; methodParts do so wherever they stand in a name.
+// methodParameters make frameworks act on another method than the request's, with a dash for each
+// underscore. methodParts do so wherever they stand in a name.
 func methodParameters() []string {
 	return []string{
 		"-method", "--method", "$method", "-http-method", "-httpmethod", "$http-method", "$httpmethod", "x-http-method", "-verb", "$verb", "x-http-verb",

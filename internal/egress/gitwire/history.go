@@ -40,8 +40,8 @@ const (
 // Move is what a push does to a ref that is there already.
 type Move struct{ Ref, Old, New string }
 
-// Admit reads the commands of a push, and the commits that show what follows; it gives back what was
-// read, also where it refuses.
+// Admit reads the commands of a push, and the commits that show what follows. It gives back what was read, also
+// where it refuses.
 func Admit(r io.Reader, scope Scope) (read []byte, err error) {
 	read, moves, err := Commands(r, scope)
 	if err != nil {

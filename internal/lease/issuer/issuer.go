@@ -94,7 +94,7 @@ func (settled) Is(target error) bool { return target == lease.ErrNothing }
 func (s settled) Unwrap() error { return s.error }
 
 // ask sends a request with one credential of nacre's own, and reads the JSON of its answer, where that has
-// content; without into, it must have none.
+// content. Without into, it must have none.
 func (p provider) ask(ctx context.Context, method, path string, header http.Header, body, into any) error {
 	var text bytes.Buffer
 	if body != nil {

@@ -320,8 +320,8 @@ func each(t *testing.T, play func(t *testing.T, f fake, by lease.Issuer)) {
 	}
 }
 
-// M-32: what is minted is good, narrow and short, and is revoked; a second revocation is
-// no error, since a crash may lie between the first and its record.
+// M-32: what is minted is good, narrow and short, and is revoked. A second revocation is no error, since a crash
+// may lie between the first and its record.
 func TestEveryIssuerMintsAndRevokes(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f fake, by lease.Issuer) {

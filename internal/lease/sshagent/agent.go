@@ -1,7 +1,7 @@
 // Package sshagent promises that a key of SSH logs in where its operator says, and is good for nothing
 // else (M-36). It speaks the protocol of ssh-agent with programs that nobody trusts. It shows public keys,
 // and signs one thing alone, the login of one user at a host whose key is listed. Which host that is comes
-// from session-bind@openssh.com, with which the host itself signed the connection; OpenSSH has it since
+// from session-bind@openssh.com, with which the host itself signed the connection. OpenSSH has it since
 // 8.9, and who does not send it gets no signature. What was forwarded, other things to sign (a commit, a
 // file), new keys and everything else of the protocol are refused.
 //

@@ -30,8 +30,8 @@ var sextets = func() (t [256]byte) {
 // IsSextet reports whether b is a letter of base64.
 func IsSextet(b byte) bool { return sextets[b] < 64 }
 
-// NextBlob is the first run of base64's letters from i on that is long enough;
-// it looks at one byte in minBlob where there is none. Lines of one block are one run.
+// NextBlob is the first run of base64's letters from i on that is long enough. It looks at one byte
+// in minBlob where there is none. Lines of one block are one run.
 func NextBlob(s string, i int) (Span, bool) {
 	low := i
 	for probe := i + minBlob - 1; probe < len(s); {

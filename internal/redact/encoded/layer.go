@@ -111,8 +111,8 @@ func (p Spelling) nextLoud(s string, i int) (at, end int) {
 	return -1, i
 }
 
-// Window is the first stretch of s from i on that holds loud escapes, with the
-// lines they stand in; again is from where to look for the next one.
+// Window is the first stretch of s from i on that holds loud escapes, with the lines they stand in.
+// again is from where to look for the next one.
 func (p Spelling) Window(s string, i int) (w Span, again int, ok bool) {
 	loud, end := p.nextLoud(s, i)
 	if loud < 0 {

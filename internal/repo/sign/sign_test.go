@@ -8,8 +8,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/repo/sign"
 )
 
-// U-04: the key is the one that git would sign with. The repository may say whose and which
-// it is, and never which program signs; what is missing is a sentence that says what to set.
+// U-04: the key is the one that git would sign with. The repository may say whose and which it is,
+// and never which program signs. What is missing is a sentence that says what to set.
 func TestTheKeyIsThePersons(t *testing.T) {
 	t.Parallel()
 	setting := func(line string) repo.Setting {

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// apiMajor and apiMinor are the newest version of the Engine API that is
-	// spoken; an engine that speaks an older one is spoken to in that.
+	// apiMajor and apiMinor are the newest version of the Engine API that is spoken. An engine that
+	// speaks an older one is spoken to in that.
 	apiMajor, apiMinor = 1, 56
 	// minMinor is the oldest: what it says of memory, masks and mounts is what is
 	// asked for here.

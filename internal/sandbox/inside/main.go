@@ -1,7 +1,7 @@
 // Package inside is what runs inside a native sandbox before the agent does (M-12). PID 1 builds
 // the root file system from nothing, forwards loopback ports and reaps. The last stage, before the
-// agent's execve, gives up every power. It promises that the agent starts only when each step held;
-// it does not decide what a sandbox may reach, the [Plan] says it.
+// agent's execve, gives up every power. It promises that the agent starts only when each step held.
+// It does not decide what a sandbox may reach: the [Plan] says it.
 package inside
 
 import (

@@ -28,8 +28,8 @@ type Plan struct {
 	Mounts   []Mount
 	Devices  bool // pseudo terminals
 	Forwards []Forward
-	// Network counts, from one, the socket among the descriptors after the streams over
-	// which the host asks for sockets of this network; zero is none.
+	// Network counts, from one, the socket among the descriptors after the streams over which the
+	// host asks for sockets of this network. Zero is none.
 	Network int
 	// InnerUID is the user of the first namespace that the agent is.
 	InnerUID int
@@ -81,8 +81,8 @@ const (
 type Mount struct {
 	Kind   Kind
 	Target string
-	// FD counts, from one, the mount trees that the host prepared and sends along;
-	// zero means that Source is opened here and must be the file with Dev and Ino.
+	// FD counts, from one, the mount trees that the host prepared and sends along. Zero means that
+	// Source is opened here and must be the file with Dev and Ino.
 	FD       int
 	Source   string
 	Dev, Ino uint64

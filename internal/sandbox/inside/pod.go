@@ -66,8 +66,8 @@ const (
 type PodEntry struct {
 	Kind   PodKind `json:"kind"`
 	Target string  `json:"target"`
-	// Source is a path of this machine without symbolic links, and must be the file with
-	// Dev and Ino; of a link it is its text.
+	// Source is a path of this machine without symbolic links, and must be the file with Dev and
+	// Ino. Of a link it is its text.
 	Source string `json:"source,omitempty"`
 	Dev    uint64 `json:"dev,omitempty"`
 	Ino    uint64 `json:"ino,omitempty"`

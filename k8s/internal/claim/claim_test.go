@@ -176,7 +176,7 @@ func TestAClaimIsWaitedForThoughAnAnswerIsLost(t *testing.T) {
 	}
 }
 
-// how a pod ended that was evicted in the middle is said in the cluster's words, also once it is gone; a pod
+// how a pod ended that was evicted in the middle is said in the cluster's words, also once it is gone. A pod
 // of somebody else's is refused.
 func TestAPodThatIsEvictedIsSaidToBe(t *testing.T) {
 	t.Parallel()

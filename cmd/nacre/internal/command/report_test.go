@@ -48,8 +48,8 @@ func TestOnlyWhatWasInterruptedSaysSo(t *testing.T) {
 	}
 }
 
-// M-01, M-16: a state folder that cannot be used is exit 3 and says what to do, whoever
-// met it; what lies elsewhere is what the command says it is.
+// M-01, M-16: a state folder that cannot be used is exit 3 and says what to do, whoever met it.
+// What lies elsewhere is what the command says it is.
 func TestAStateFolderThatCannotBeUsedSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

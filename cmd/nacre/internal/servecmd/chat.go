@@ -135,8 +135,8 @@ type talk struct {
 	conn   net.Conn
 	events chan chatEvent // closed when the plugin says no more
 	ended  chan struct{}
-	// said and heard are how many messages were sent, and how many of them the
-	// plugin has taken or refused; last names the last that it took.
+	// said and heard are how many messages were sent, and how many of them the plugin has taken or
+	// refused. last names the last that it took.
 	said, heard int
 	last        string
 }
