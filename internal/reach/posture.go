@@ -43,7 +43,7 @@ func (r *Reach) PostureWith(in posture.Input, modules []verify.Module) (nacre.Po
 			return nacre.Posture{}, err
 		}
 		in.Mounts = slices.Concat(in.Mounts, settings, given)
-		in.Env = slices.Concat(env, named, in.Env)
+		in.Env = slices.Concat(named, env, in.Env) // the session's own authority is in the list that env names
 	}
 	return posture.Compute(in)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -15,13 +16,18 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
 const (
 	// maxSettings is the largest file of settings that is read, in bytes.
 	maxSettings = 256 << 10
+	// maxAuthorities is the largest file of authorities that is read, in bytes.
+	maxAuthorities = 16 << 20
 	// settingsInside is where sandboxes are shown what is made of them.
 	settingsInside = "/opt/nacre/etc"
+	// npmTrust, pipTrust and cargoTrust are where they are shown whom those tools trust.
+	npmTrust, pipTrust, cargoTrust = settingsInside + "/npm.pem", settingsInside + "/pip.pem", settingsInside + "/cargo.pem"
 )
 
 // setting is a file of a package tool's: what the user set on the host that says where
@@ -32,14 +38,21 @@ type setting struct {
 	text         []byte
 }
 
-// ShowSettings writes the user's registries of npm, pip and cargo into a new folder, and
-// says how a sandbox is shown them (U-05). Tokens, passwords and everything else in
-// those files stay on the host, and so does a value that a variable is part of.
+// ShowSettings writes what the user has set of npm, pip, cargo and Node into a new folder, and says how a sandbox
+// is shown it (U-05). It is their registries, and the authorities that they are told to trust. Tokens, passwords, keys
+// and everything else in those files stay on the host, and so does a value that a variable is part of.
 func ShowSettings(dir string, getenv func(string) string) (mounts []nacre.Mount, env []string, err error) {
+	npm, npmTrusts := npmSettings(getenv)
+	pip, pipTrusts := pipSettings(getenv)
+	cargo, cargoTrusts := cargoSettings(getenv)
 	all := []setting{
-		{"npmrc", settingsInside + "/npmrc", []string{"npm_config_globalconfig", "pnpm_config_npmrc_auth_file"}, npmSettings(getenv)},
-		{"pip.conf", settingsInside + "/pip.conf", []string{"PIP_CONFIG_FILE"}, pipSettings(getenv)},
-		{"cargo.toml", CargoHome + "/" + CargoConfig, nil, cargoSettings(getenv)},
+		{"npmrc", settingsInside + "/npmrc", []string{"npm_config_globalconfig", "pnpm_config_npmrc_auth_file"}, npm},
+		{"npm.pem", npmTrust, nil, npmTrusts},
+		{"node.pem", settingsInside + "/node.pem", []string{"NODE_EXTRA_CA_CERTS"}, authorities(getenv, getenv("NODE_EXTRA_CA_CERTS"))},
+		{"pip.conf", settingsInside + "/pip.conf", []string{"PIP_CONFIG_FILE"}, pip},
+		{"pip.pem", pipTrust, nil, pipTrusts},
+		{"cargo.toml", CargoHome + "/" + CargoConfig, nil, cargo},
+		{"cargo.pem", cargoTrust, nil, cargoTrusts},
 	}
 	for _, s := range all {
 		if len(s.text) == 0 {
@@ -81,30 +94,78 @@ func address(value string) string {
 	return password().ReplaceAllString(value, "$1")
 }
 
-// npmSettings are the registries of ~/.npmrc. As npm's global settings, a project's own
-// come before them.
-func npmSettings(getenv func(string) string) []byte {
-	var out bytes.Buffer
-	lines := bufio.NewScanner(bytes.NewReader(settingsFile(cmp.Or(getenv("npm_config_userconfig"), filepath.Join(getenv("HOME"), ".npmrc")))))
-	for lines.Scan() {
-		key, value, _ := strings.Cut(lines.Text(), "=")
-		key = strings.TrimSpace(key)
-		scope, scoped := strings.CutSuffix(key, ":registry")
-		if key != "registry" && (!scoped || !strings.HasPrefix(scope, "@")) {
-			continue
+// authorities are the certificates of a file that the user has told a tool to trust; none where it cannot be read.
+func authorities(getenv func(string) string, name string) (all []byte) {
+	if below, ok := strings.CutPrefix(name, "~/"); ok {
+		name = filepath.Join(getenv("HOME"), below)
+	}
+	if info, err := os.Stat(name); err != nil || !filepath.IsAbs(name) || !info.Mode().IsRegular() || info.Size() > maxAuthorities {
+		return nil // the folder that nacre is started in says nothing, and a pipe would be waited for
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			all = append(all, pem.EncodeToMemory(block)...)
 		}
+	}
+	return all
+}
+
+// npmSettings are the registries of ~/.npmrc, and whom npm trusts. As npm's global settings, a project's own
+// come before them, and they stand in the place of those that all users of this machine have.
+func npmSettings(getenv func(string) string) (text, trusts []byte) {
+	variable := func(name string) string {
+		return cmp.Or(getenv("npm_config_"+name), getenv("NPM_CONFIG_"+strings.ToUpper(name)))
+	}
+	var out bytes.Buffer
+	put := func(key, value string) {
 		if at := address(value); at != "" {
 			_, _ = fmt.Fprintf(&out, "%s=%s\n", key, at) // a buffer takes all
 		}
 	}
-	if at := address(getenv("npm_config_registry")); at != "" {
-		_, _ = fmt.Fprintf(&out, "registry=%s\n", at)
+	settings := func(file string) (cafile string) {
+		for line := range strings.Lines(string(settingsFile(file))) {
+			key, value, _ := strings.Cut(line, "=")
+			switch key = strings.TrimSpace(key); {
+			case key == "registry" || strings.HasPrefix(key, "@") && strings.HasSuffix(key, ":registry"):
+				put(key, value)
+			case key == "cafile":
+				cafile = strings.Trim(strings.TrimSpace(value), `"'`)
+			}
+		}
+		return cafile
 	}
-	return out.Bytes()
+	everyones := settings(npmEveryones(variable("globalconfig")))
+	shared := out.Len()
+	own := settings(cmp.Or(variable("userconfig"), filepath.Join(getenv("HOME"), ".npmrc")))
+	put("registry", variable("registry"))
+	if own = cmp.Or(variable("cafile"), own); own == "" && out.Len() == shared {
+		return nil, nil // npm inside finds what all users have
+	}
+	if trusts = authorities(getenv, cmp.Or(own, everyones)); trusts != nil {
+		_, _ = fmt.Fprintf(&out, "cafile=%s\n", npmTrust) // a buffer takes all
+	}
+	return out.Bytes(), trusts
 }
 
-// pipSettings are the indexes of pip.conf, where people have it, and of the variables.
-func pipSettings(getenv func(string) string) []byte {
+// npmEveryones is the file with npm's settings for all users: the one that is named, or the one in the folder that
+// Node is in.
+func npmEveryones(named string) string {
+	node, err := hostpath.LookPath("node")
+	if err == nil {
+		node, err = filepath.EvalSymlinks(node)
+	}
+	if named != "" || err != nil {
+		return named
+	}
+	return filepath.Join(filepath.Dir(filepath.Dir(node)), "etc/npmrc")
+}
+
+// pipSettings are the indexes of pip.conf, where people have it, and of the variables, and whom pip trusts.
+func pipSettings(getenv func(string) string) (text, trusts []byte) {
 	home := getenv("HOME")
 	file := settingsFile(slices.DeleteFunc([]string{
 		getenv("PIP_CONFIG_FILE"), filepath.Join(cmp.Or(getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "pip/pip.conf"),
@@ -131,7 +192,7 @@ func pipSettings(getenv func(string) string) []byte {
 			found[key] = append(found[key], strings.Fields(value)...)
 		}
 	}
-	for key, variable := range map[string]string{"index-url": "PIP_INDEX_URL", "extra-index-url": "PIP_EXTRA_INDEX_URL"} {
+	for key, variable := range map[string]string{"index-url": "PIP_INDEX_URL", "extra-index-url": "PIP_EXTRA_INDEX_URL", "cert": "PIP_CERT"} {
 		if value := getenv(variable); value != "" {
 			found[key] = strings.Fields(value)
 		}
@@ -148,19 +209,25 @@ func pipSettings(getenv func(string) string) []byte {
 			_, _ = fmt.Fprintf(&out, "%s = %s\n", key, strings.Join(values, "\n  ")) // a buffer takes all
 		}
 	}
-	if out.Len() == 0 {
-		return nil
+	if trusts = authorities(getenv, strings.Join(found["cert"], " ")); trusts != nil {
+		_, _ = fmt.Fprintf(&out, "cert = %s\n", pipTrust) // a buffer takes all
 	}
-	return append([]byte("[global]\n"), out.Bytes()...)
+	if out.Len() == 0 {
+		return nil, nil
+	}
+	return append([]byte("[global]\n"), out.Bytes()...), trusts
 }
 
-// cargoFile is what cargo's settings say of where crates come from.
+// cargoFile is what cargo's settings say of where crates come from, and of whom it trusts.
 type cargoFile struct {
 	Source     map[string]cargoSource   `toml:"source,omitempty"`
 	Registries map[string]cargoRegistry `toml:"registries,omitempty"`
 	Registry   struct {
 		Default string `toml:"default,omitempty"`
 	} `toml:"registry,omitempty"`
+	HTTP struct {
+		CAInfo string `toml:"cainfo,omitempty"`
+	} `toml:"http,omitempty"`
 }
 
 type cargoSource struct {
@@ -195,7 +262,8 @@ func readCargo(getenv func(string) string) (cargoFile, bool) {
 		}
 		c.Registries[name] = r
 	}
-	return c, len(c.Source)+len(c.Registries) > 0 || c.Registry.Default != ""
+	c.HTTP.CAInfo = cmp.Or(getenv("CARGO_HTTP_CAINFO"), c.HTTP.CAInfo)
+	return c, len(c.Source)+len(c.Registries) > 0 || c.Registry.Default != "" || c.HTTP.CAInfo != ""
 }
 
 // sparse is the URL of an index as a sandbox may know it.
@@ -208,16 +276,21 @@ func sparse(index string) string {
 	return at
 }
 
-func cargoSettings(getenv func(string) string) []byte {
+func cargoSettings(getenv func(string) string) (text, trusts []byte) {
 	c, set := readCargo(getenv)
 	if !set {
-		return nil
+		return nil, nil
+	}
+	if trusts = authorities(getenv, c.HTTP.CAInfo); trusts != nil {
+		c.HTTP.CAInfo = cargoTrust
+	} else {
+		c.HTTP.CAInfo = ""
 	}
 	var out bytes.Buffer
 	if toml.NewEncoder(&out).Encode(c) != nil {
-		return nil
+		return nil, nil
 	}
-	return out.Bytes()
+	return out.Bytes(), trusts
 }
 
 // crateIndex is whom cargo asks for crates first.

@@ -168,7 +168,7 @@ func newBench(t *testing.T, s *servers) *bench {
 	must(t, s.lockfile(filepath.Join(b.project, "npm")))
 	copyFile(t, testpeer.Fixture(t, "internal/egress/compat/testdata/goclient"), filepath.Join(b.project, "goclient"))
 	for _, entry := range os.Environ() {
-		if name, _, _ := strings.Cut(entry, "="); name != "HOME" && !strings.HasSuffix(strings.ToUpper(name), "_PROXY") && !strings.HasPrefix(name, "SSL_CERT_") && !strings.HasPrefix(name, "XDG_") && !strings.HasPrefix(name, "GO") {
+		if !strings.HasPrefix(entry, "HOME=") && !ofThisMachine(entry) {
 			b.env = append(b.env, entry)
 		}
 	}
@@ -176,6 +176,14 @@ func newBench(t *testing.T, s *servers) *bench {
 	b.bringTools(t)
 	b.bringCargo(t)
 	return b
+}
+
+// ofThisMachine tells a variable that says through what, and from where, this machine's tools fetch.
+func ofThisMachine(entry string) bool {
+	name, _, _ := strings.Cut(strings.ToUpper(entry), "=")
+	return strings.HasSuffix(name, "_PROXY") || slices.ContainsFunc([]string{"SSL_CERT_", "XDG_", "GO", "PIP_", "NPM_CONFIG_", "NODE_", "CARGO_HTTP_"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
 }
 
 // bringTools copies the programs that the environment names to where the

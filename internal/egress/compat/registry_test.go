@@ -1,6 +1,7 @@
 package compat_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,13 +47,7 @@ func TestRegistriesNeedNoVariables(t *testing.T) {
 	b := registries(t)
 	for name, c := range unaided() {
 		t.Run(name, func(t *testing.T) {
-			testpeer.Need(t, c.program)
-			if c.program == "cargo" {
-				testpeer.Need(t, "gcc")
-				if b.leavesOut(testCase{unless: oldCargo}) {
-					t.Skip(becauseOldCargo)
-				}
-			}
+			b.needs(t, c.program)
 			b.prints(t, c.want, "sh", "-euc", c.script)
 		})
 	}
@@ -66,6 +61,52 @@ func TestRegistriesNeedNoVariables(t *testing.T) {
 		b.prints(t, "dep", "pnpm", "add", "dep")
 		b.prints(t, "dep works", "node", "-p", "require('dep')")
 	})
+}
+
+// U-05: an authority that a tool's own settings name on the host is trusted by that tool inside, wherever the file lies.
+// Nothing else of the file is there, and a file of the project's says nothing.
+func TestAnAuthorityOfAToolsOwnSettingsHoldsInside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs real package tools")
+	}
+	for name, c := range map[string]struct{ file, says string }{
+		"npm install":         {".npmrc", "cafile=AUTHORITY\n"},
+		"pip install":         {".config/pip/pip.conf", "cert = AUTHORITY\n"},
+		"cargo add and build": {".cargo/config.toml", "[http]\ncainfo = \"AUTHORITY\"\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play, b := unaided()[name], registries(t)
+			b.needs(t, play.program)
+			home := filepath.Dir(b.project)
+			config := filepath.Join(home, ".config/nacre/config.toml")
+			text, err := os.ReadFile(config)
+			must(t, err)
+			must(t, os.WriteFile(config, []byte(strings.Replace(string(text), "ca = ", "# ", 1)), 0o600))
+			authority := filepath.Join(home, "company.pem")
+			settings, err := os.ReadFile(filepath.Join(home, c.file))
+			must(t, err)
+			settings, _, _ = bytes.Cut(settings, []byte("[search]"))
+			must(t, os.WriteFile(filepath.Join(home, c.file), append(settings, strings.ReplaceAll(c.says, "AUTHORITY", authority)...), 0o600))
+			pem, err := os.ReadFile(authority)
+			must(t, err)
+			must(t, os.WriteFile(authority, append(pem, "-----BEGIN PRIVATE KEY-----\nn0tinside\n-----END PRIVATE KEY-----\n"...), 0o600))
+			b.prints(t, play.want, "sh", "-euc", play.script)
+			b.prints(t, "none", "sh", "-c", "! grep -rs PRIVATE /opt/nacre; echo none")
+		})
+	}
+}
+
+// needs skips a test for which a program is not there, or is too old.
+func (b *bench) needs(t *testing.T, program string) {
+	t.Helper()
+	testpeer.Need(t, program)
+	if program != "cargo" {
+		return
+	}
+	testpeer.Need(t, "gcc")
+	if b.leavesOut(testCase{unless: oldCargo}) {
+		t.Skip(becauseOldCargo)
+	}
 }
 
 // prints runs a command sealed, and wants of what it prints a part, and no secret.
