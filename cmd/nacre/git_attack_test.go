@@ -196,6 +196,27 @@ func TestNoCredentialOfAConfigurationIsShown(t *testing.T) {
 	second.want(t, 0, "another session has git in these files")
 }
 
+// U-04: what is kept from an agent of git's configuration is not told by a plugin that sees the project either.
+func TestNoCredentialOfAConfigurationIsToldByAPlugin(t *testing.T) {
+	t.Parallel()
+	for _, may := range []string{"read", "write"} {
+		i := reaching(t, `"project": "`+may+`",`, "[access.near]\nproject = \""+may+"\"\n")
+		i.gitUser()
+		i.git("init", "-q", "../lib")
+		i.gitIn("lib", "commit", "-q", "--allow-empty", "-m", "of lib")
+		i.git("submodule", "--quiet", "add", "../lib", "sub")
+		for _, dir := range []string{".", "sub"} {
+			i.git("-C", dir, "config", "http.https://p.example/.extraheader", "X-Own: not-for-agents")
+			i.git("-C", dir, "config", "remote.origin.url", "https://p.example/p.git")
+		}
+		r := i.nacre("exec", "--project", "p", "--", "sh", "-c", near("near", "read", "/project/.git/config")+"; "+near("near", "read", "/project/.git/modules/sub/config"))
+		r.want(t, 0)
+		if strings.Contains(r.stdout, "not-for-agents") || strings.Count(r.stdout, "https://p.example/p.git") != 2 {
+			t.Errorf("%s: it tells %s", may, r.stdout)
+		}
+	}
+}
+
 // U-04: of a configuration that a repository includes from elsewhere, such as another repository's, nothing is
 // shown inside: an agent may have written what includes it. The user's own includes hold.
 func TestAnIncludedConfigurationShowsNothingOfAnotherRepository(t *testing.T) {

@@ -101,6 +101,11 @@ type Folders interface {
 	Close()
 }
 
+// DropPackages removes what was fetched for the session's agent, when nothing runs in it any more.
+func (b *Basis) DropPackages() error {
+	return registry.Discard(filepath.Join(b.Dir(), registry.PackagesDir))
+}
+
 // Start launches a command in the session's sandbox, as [session.Session.Start] does. Where the
 // session's agent is in it, which is where the session's sockets are, the folders are shown in it
 // that a person lets the agent see.

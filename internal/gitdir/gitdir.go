@@ -57,6 +57,8 @@ type Dir struct {
 	place repo.Place
 	// below is the project's folder below the top; empty where it is the top.
 	below string
+	// shown is where the project is for whom it is shown as the host has it; then nothing else here is set.
+	shown string
 	// room is what is kept of the work tree, work what of this session.
 	room, work string
 	lock       *disk.Lock

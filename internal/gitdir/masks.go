@@ -61,6 +61,17 @@ func (d *Dir) Masks(ctx context.Context, project, folder string) ([]nacre.Mount,
 	return mounts, nil
 }
 
+// MasksAt are [Dir.Masks] for whom the project is shown at top as the host has it, such as a plugin's handler.
+func MasksAt(ctx context.Context, project, top, folder string) ([]nacre.Mount, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	return (&Dir{shown: top}).Masks(ctx, project, folder)
+}
+
+// isHosts tells that the git directory inside is the host's own.
+func isHosts(d *Dir) bool { return d == nil || d.shown != "" }
+
 // leadsBack tells whether a configuration names the work tree that is known, if it names one.
 func (s seen) leadsBack(text string) bool {
 	tree := gitconfig.WorkTree(text, s.target)
@@ -72,12 +83,15 @@ func topOf(d *Dir) string {
 	if d == nil {
 		return posture.Workspace
 	}
+	if d.shown != "" {
+		return d.shown
+	}
 	return path.Join(posture.Workspace, d.below)
 }
 
 // ownOf is the project's git directory, which has those of its submodules.
 func ownOf(d *Dir, project string) seen {
-	if d == nil {
+	if isHosts(d) {
 		return seen{source: filepath.Join(project, ".git"), target: topOf(d) + "/.git"}
 	}
 	return seen{source: d.place.GitDir, target: d.inside()}
@@ -119,7 +133,7 @@ func against(folder, name string) string {
 func (d *Dir) seen(project string) []seen {
 	top := topOf(d)
 	var direct, all []seen
-	if d == nil {
+	if isHosts(d) {
 		direct = append(direct, ownOf(d, project))
 	} else {
 		all = modulesOf(ownOf(d, project))

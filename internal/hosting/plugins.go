@@ -25,6 +25,7 @@ type Plugins struct {
 	guest  *Guest
 	found  []pluginhost.Found
 	folder WorkFolder
+	masks  Masks
 	warn   func(nacre.Step)
 	stage  *Stage           // where its own run
 	host   *pluginhost.Host // nil before they are started
@@ -45,6 +46,7 @@ type Options struct {
 	Shared *Shared
 	// Folder is what a plugin that may see the project sees.
 	Folder WorkFolder
+	Masks  Masks
 	// Warn is told what the operator has to know.
 	Warn func(nacre.Step)
 }
@@ -57,7 +59,7 @@ func Finder(inst *installation.Installation, group nacre.Group) func() ([]plugin
 // Open makes the place where a session's plugins run, and tells of those that are left
 // out. It starts none of them.
 func Open(inst *installation.Installation, s *session.Session, o Options) *Plugins {
-	p := &Plugins{inst: inst, guest: &o.Guest, found: o.Found, folder: o.Folder, warn: o.Warn, shared: o.Shared, stage: newStage(inst, s, s.Recorder, o.Found)}
+	p := &Plugins{inst: inst, guest: &o.Guest, found: o.Found, folder: o.Folder, masks: o.Masks, warn: o.Warn, shared: o.Shared, stage: newStage(inst, s, s.Recorder, o.Found)}
 	p.stage.guest = func(id nacre.SessionID) *Guest {
 		if id != p.guest.ID {
 			return nil
@@ -126,7 +128,7 @@ func (p *Plugins) partLate(used []pluginhost.Found) (now []pluginhost.Found, too
 			now = append(now, f)
 			continue
 		}
-		l := &lazyPlugin{stage: p.stage, folder: p.folder, found: f, project: to.Project}
+		l := &lazyPlugin{stage: p.stage, folder: p.folder, masks: p.masks, found: f, project: to.Project}
 		p.late = append(p.late, l)
 		for _, t := range f.Manifest.Provides.Tools {
 			tools = append(tools, nacre.Tool{Capability: t.Capability(f.Name, f.Hash), Driver: l})

@@ -16,6 +16,9 @@ import (
 // WorkFolder is the folder that a session's agent works on, or why a plugin sees none.
 type WorkFolder func() (string, error)
 
+// Masks hide the credentials in git's configuration of a project that is shown at top. They are kept below a name.
+type Masks func(ctx context.Context, project, top, name string) ([]nacre.Mount, error)
+
 // lazyPlugin is a plugin that sees the session's project. Its handler starts with the first call,
 // when the folder is there that the agent works on. That is a run's private clone, which each
 // conversation makes anew, and never the operator's own folder. Where the folder was replaced
@@ -23,6 +26,7 @@ type WorkFolder func() (string, error)
 type lazyPlugin struct {
 	stage   *Stage
 	folder  WorkFolder
+	masks   Masks
 	found   pluginhost.Found
 	project plugin.Project
 
@@ -68,6 +72,11 @@ func (l *lazyPlugin) running(ctx context.Context) (*pluginhost.Host, error) {
 	if err != nil {
 		return nil, unavailable(err.Error())
 	}
+	masks, err := l.masks(ctx, dir, plugin.ProjectPath, string(l.found.Name))
+	if err != nil {
+		return nil, fmt.Errorf("git's configuration for plugin %s: %w", l.found.Name, err)
+	}
+	mounts = append(mounts, masks...)
 	options, err := l.stage.Options(nil)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/overlay"
+	"github.com/nacre-dev/nacre/internal/planted"
 )
 
 const (
@@ -110,6 +111,8 @@ func checkPinName(name string) error {
 		return badFile("a file's name has 1–%d bytes, none of them zero", maxPinName)
 	case filepath.IsAbs(name), slices.Contains(strings.Split(name, "/"), ".."):
 		return badFile("name the file by its path from the project's folder, without ..")
+	case slices.ContainsFunc(strings.Split(name, "/"), planted.IsGitName): // the agent's own has no credentials, and the host's may
+		return badFile("what is in git's own folder is not handed over: copy the file to another place")
 	}
 	return nil
 }

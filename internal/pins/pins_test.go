@@ -100,6 +100,23 @@ func TestWhatALayerRemovedIsNoFile(t *testing.T) {
 	}
 }
 
+// U-04: the git folder that an agent sees may not be the host's, of which nothing is handed over.
+func TestNothingOfGitIsCopied(t *testing.T) {
+	pinner, work, _ := workspace(t)
+	for _, name := range []string{".git/config", "sub/.git/config", ".GIT/config", ".git"} {
+		if err := os.MkdirAll(filepath.Join(work, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(work, name), "url = https://ann:secret@p.example/p.git")
+		if pin, err := pinner.Pin(t.Context(), nacre.Principal{}, name, room); err == nil || !strings.Contains(err.Error(), "git's own folder") {
+			t.Errorf("%s: have %+v, %v", name, pin, err)
+		}
+		if err := os.RemoveAll(filepath.Join(work, ".git")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // D-13: whatever an agent puts in its folder, only regular files of it are read.
 func TestOnlyRegularFilesOfTheWorkspaceAreCopied(t *testing.T) {
 	pinner, work, copies := workspace(t)

@@ -3,13 +3,11 @@ package seal
 import (
 	"context"
 	"errors"
-	"path/filepath"
 
 	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/operator"
 	"github.com/nacre-dev/nacre/internal/receipt"
-	"github.com/nacre-dev/nacre/internal/registry"
 )
 
 // Close ends everything of the session, in the order in which it depends on itself.
@@ -27,7 +25,7 @@ func (s *Session) Close(ctx context.Context, outcome string, finished bool) erro
 	}
 	forgotten := s.Forget(ctx, s.Plugins.Idle())
 	if s.Session != nil {
-		errs = append(errs, s.Reach.Close(ctx), registry.Discard(filepath.Join(s.Dir(), registry.PackagesDir)), s.Session.Close(ctx, outcome, finished))
+		errs = append(errs, s.Reach.Close(ctx), s.DropPackages(), s.Session.Close(ctx, outcome, finished))
 	}
 	s.Folders.Close()
 	s.questions.Leave()

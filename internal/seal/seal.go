@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/asking"
 	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/doorway"
+	"github.com/nacre-dev/nacre/internal/gitdir"
 	"github.com/nacre-dev/nacre/internal/hosting"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/metering"
@@ -163,9 +165,14 @@ func (s *Session) openCalls(ctx context.Context, task string) error {
 	}
 	s.Plugins = hosting.Open(s.Inst, s.Session, hosting.Options{
 		Guest: hosting.Guest{ID: s.ID(), Group: s.Group(), Tools: s.Catalog, Info: s.About},
-		Found: s.request.Kin.Needed(s.Found.Plugins), Shared: s.request.Shared, Folder: s.WorkFolder, Warn: s.Warn,
+		Found: s.request.Kin.Needed(s.Found.Plugins), Shared: s.request.Shared, Folder: s.WorkFolder, Masks: s.masks, Warn: s.Warn,
 	})
 	return s.Toolset.Open(ctx, s.Memory, s.Plugins, task)
+}
+
+// masks keep from a plugin what is kept from the agent of git's configuration: credentials, which it would tell (U-04).
+func (s *Session) masks(ctx context.Context, project, top, plugin string) ([]nacre.Mount, error) {
+	return gitdir.MasksAt(ctx, project, top, filepath.Join(s.Dir(), "masks", plugin))
 }
 
 // Door is the session's kernel as its door has it.
