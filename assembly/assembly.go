@@ -78,6 +78,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	inst.Calls.Together = rates.On(inst.Registry.Store())
 	inst.Elsewhere = machines.Of(inst.Registry, inst.Keys).Elsewhere
 	inst.Attend = machines.SessionsOf(inst.Registry, inst.Keys).Attend
+	machines.Sign(inst.Registry, inst.Keys)
 	return newRuntime(inst, person.OfUser(os.Geteuid())), nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,7 +62,8 @@ CREATE TABLE nacre_press (
 
 // Board is where the questions that wait at one machine of an installation are seen and
 // answered from another (X-04), in the store that they share. The desk of a question's own
-// session decides, as on a press that came to itself.
+// session decides, as on a press that came to itself. Questions and presses are signed by the machines
+// that write them: whoever can write to the store answers nothing, and shows nobody anything else.
 type Board struct{ store *database.Store }
 
 // NewBoard is the board in a store.
@@ -71,23 +73,54 @@ func (b Board) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	return b.store.Room(ctx, room, Migrations)
 }
 
-// Questions are those that wait at all machines; at this one too. Where there are more than
-// maxQuestions, they are those of the desks that were heard of longest ago, with an error.
+// Questions are those that wait at all machines; at this one too. An error says which of them are not
+// signed by their machine, as those of an older nacre, and which are left out, since somebody changed them. Where there
+// are more than maxQuestions, they are those of the desks that were heard of longest ago, with an error.
 func (b Board) Questions(ctx context.Context) ([]nacre.Question, error) {
 	found, err := b.find(ctx, `true`)
 	if len(found) > maxQuestions {
 		found, err = found[:maxQuestions], fmt.Errorf("more than %d questions wait in the store: only %d are shown; answer some, or stop the sessions that ask", maxQuestions, maxQuestions)
 	}
-	all := make([]nacre.Question, 0, len(found))
-	for _, f := range found {
+	kept, changed := held(found)
+	all := make([]nacre.Question, 0, len(kept))
+	for _, f := range kept {
 		all = append(all, f.question)
+		if f.why != nil {
+			changed = append(changed, f.told())
+		}
 	}
-	return all, err
+	return all, errors.Join(append(changed, err)...)
 }
 
+// waiting is a question as it stands in the store.
 type waiting struct {
 	desk     string
 	question nacre.Question
+	digest   string
+	// machine is whose it is, where that signed it; else why says why that is not known.
+	machine string
+	why     error
+}
+
+func (w waiting) told() error {
+	return fmt.Errorf("question %.20q of session %.80q in the store: %w", w.question.ID, w.question.Session, w.why)
+}
+
+// held are the questions that may be shown: those that their machines signed, and those that nobody signed, where
+// no other one has their id. The errors are those of the rest.
+func held(found []waiting) (kept []waiting, changed []error) {
+	signed := map[string]bool{}
+	for _, w := range found {
+		signed[w.question.ID] = signed[w.question.ID] || w.why == nil
+	}
+	for _, w := range found {
+		if w.why == nil || errors.Is(w.why, ErrUnsigned) && !signed[w.question.ID] {
+			kept = append(kept, w)
+		} else {
+			changed = append(changed, w.told())
+		}
+	}
+	return kept, changed
 }
 
 func (b Board) find(ctx context.Context, where string, args ...any) ([]waiting, error) {
@@ -102,24 +135,37 @@ func (b Board) find(ctx context.Context, where string, args ...any) ([]waiting, 
 	if err != nil {
 		return nil, database.Classified(err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (w waiting, err error) {
-		var data []byte
-		if err = row.Scan(&w.desk, &data); err == nil {
-			err = json.Unmarshal(data, &w.question)
-		}
-		return w, err
-	})
-	return found, database.Classified(err)
+	type row struct {
+		Desk     string
+		Question []byte
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	if err != nil || len(list) == 0 {
+		return nil, database.Classified(err)
+	}
+	verify, err := b.store.Signers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]waiting, len(list))
+	for i, one := range list {
+		found[i].desk = one.Desk
+		found[i].read(b, one.Question, verify)
+	}
+	return found, nil
 }
 
 // Press brings a press to the desk of the machine whose question it names, and waits for what
 // it decides. who is whom this machine takes the presser for: the desk takes it for nobody
 // else. [ErrUnknown] says that no machine asks, [ErrAbsent] that the machine is gone.
 func (b Board) Press(ctx context.Context, p nacre.Press, who person.Person) (nacre.Pressed, error) {
-	found, err := b.find(ctx, `id = $1`, p.ID)
+	all, err := b.find(ctx, `id = $1`, p.ID)
+	found, changed := held(slices.DeleteFunc(all, func(w waiting) bool { return w.question.ID != p.ID && !errors.Is(w.why, ErrForged) }))
 	switch {
 	case err != nil:
 		return nacre.Pressed{}, err
+	case len(found) == 0 && len(changed) > 0:
+		return nacre.Pressed{}, errors.Join(changed...)
 	case len(found) == 0:
 		return nacre.Pressed{}, fmt.Errorf("%w: %.20q", ErrUnknown, p.ID)
 	case len(found) > 1:
@@ -150,15 +196,15 @@ func (b Board) Press(ctx context.Context, p nacre.Press, who person.Person) (nac
 func (b Board) bring(ctx context.Context, w waiting, p nacre.Press, who person.Person) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, oneLook)
 	defer cancel()
-	data, err := json.Marshal(p)
+	name := rand.Text()
+	data, err := b.signed(ctx, w, name, who.Name, p)
 	if err != nil {
-		return "", err
+		return "", database.Classified(err)
 	}
 	pool, err := b.pool(ctx)
 	if err != nil {
 		return "", err
 	}
-	name := rand.Text()
 	return name, b.store.Write(ctx, pool, 0, func(tx pgx.Tx) error {
 		var there bool
 		err := tx.QueryRow(ctx, `SELECT true FROM nacre_question WHERE desk = $1 AND id = $2 FOR KEY SHARE`, w.desk, w.question.ID).Scan(&there)
@@ -254,6 +300,13 @@ type sharing struct {
 	Board
 	desk *Desk
 	name string
+	// machine is this one's name, once it has shown a question; shown are the digests of those it shows.
+	machine string
+	shown   map[string]string
+	// taken are the presses of the last while, and when they were made; refused is what was recorded of those that no
+	// machine signed.
+	taken   map[string]time.Time
+	refused map[string]bool
 }
 
 // share keeps the board as the desk is, until it is told to end. Then it takes all of the desk's
@@ -263,19 +316,18 @@ func (s *sharing) share(ctx context.Context, changed <-chan struct{}) {
 	defer end()
 	poll := time.NewTicker(look)
 	defer poll.Stop()
-	shown := map[string]bool{}
 	for {
 		open := s.desk.List()
-		if len(open) > 0 || len(shown) > 0 {
-			s.look(ctx, open, shown)
+		if len(open) > 0 || len(s.shown) > 0 {
+			s.look(ctx, open)
 		}
 		select {
 		case <-changed:
 		case <-rings:
 		case <-poll.C:
 		case <-ctx.Done():
-			if len(shown) > 0 {
-				s.look(context.WithoutCancel(ctx), nil, shown) // else they are not believed any more in a while
+			if len(s.shown) > 0 {
+				s.look(context.WithoutCancel(ctx), nil) // else they are not believed any more in a while
 			}
 			return
 		}
@@ -283,32 +335,32 @@ func (s *sharing) share(ctx context.Context, changed <-chan struct{}) {
 }
 
 // look shows what waits and answers the presses on it. What fails is done at the next look.
-func (s *sharing) look(ctx context.Context, open []nacre.Question, shown map[string]bool) {
+func (s *sharing) look(ctx context.Context, open []nacre.Question) {
 	ctx, cancel := context.WithTimeout(ctx, oneLook)
 	defer cancel()
-	if s.show(ctx, open, shown) != nil {
+	if s.show(ctx, open) != nil {
 		return
 	}
 	for {
-		name, p, who, err := s.take(ctx)
+		g, err := s.take(ctx)
 		if err != nil {
 			return
 		}
-		s.answer(ctx, name, s.press(p, who))
+		s.answer(ctx, g.name, s.press(ctx, g))
 	}
 }
 
 // show makes the board's rows those of the questions that wait, and says that they do.
-func (s *sharing) show(ctx context.Context, open []nacre.Question, shown map[string]bool) error {
+func (s *sharing) show(ctx context.Context, open []nacre.Question) error {
 	pool, err := s.pool(ctx)
 	if err != nil {
 		return err
 	}
-	ids, fresh := []string{}, map[string][]byte{}
+	ids, fresh, shown := []string{}, map[string][]byte{}, map[string]string{}
 	for _, q := range open {
 		ids = append(ids, q.ID)
-		if !shown[q.ID] {
-			if fresh[q.ID], err = json.Marshal(q); err != nil {
+		if shown[q.ID] = s.shown[q.ID]; shown[q.ID] == "" {
+			if fresh[q.ID], shown[q.ID], err = s.row(ctx, q); err != nil {
 				return err
 			}
 		}
@@ -327,41 +379,56 @@ func (s *sharing) show(ctx context.Context, open []nacre.Question, shown map[str
 		}
 		return nil
 	})
+	if err == nil {
+		s.shown = shown
+	}
+	return err
+}
+
+// row is a question as it is written, and its digest.
+func (s *sharing) row(ctx context.Context, q nacre.Question) (row []byte, digest string, err error) {
+	body, err := json.Marshal(q)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
-	clear(shown)
-	for _, id := range ids {
-		shown[id] = true
+	if s.machine == "" {
+		if s.machine, _, err = s.store.Sign(ctx, nil); err != nil {
+			return nil, "", err
+		}
 	}
-	return nil
+	digest = digestOf(body)
+	by := signature{By: s.machine}
+	statement := s.asks(s.machine, waiting{desk: s.name, question: q, digest: digest})
+	if _, by.Signature, err = s.store.Sign(ctx, statement.bytes()); err != nil {
+		return nil, "", err
+	}
+	row, err = by.before(body)
+	return row, digest, err
 }
 
 // take makes one press this desk's that nobody withdrew, under the lease of its node: one
 // that is over decides nothing any more (X-02).
-func (s *sharing) take(ctx context.Context) (name string, p nacre.Press, who string, err error) {
+func (s *sharing) take(ctx context.Context) (g given, err error) {
 	pool, err := s.pool(ctx)
 	if err != nil {
-		return "", p, "", err
+		return g, err
 	}
-	var data []byte
-	err = s.store.Write(ctx, pool, 0, func(tx pgx.Tx) error {
+	return g, s.store.Write(ctx, pool, 0, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, `UPDATE nacre_press SET taken = true WHERE name = (
 			SELECT name FROM nacre_press WHERE desk = $1 AND NOT taken AND at > clock_timestamp() - interval '`+fresh+`' ORDER BY at LIMIT 1 FOR UPDATE SKIP LOCKED)
-			RETURNING name, press, person`, s.name).Scan(&name, &data, &who)
+			RETURNING name, press, person, pg_catalog.clock_timestamp()`, s.name).Scan(&g.name, &g.row, &g.person, &g.now)
 	})
-	if err == nil {
-		err = json.Unmarshal(data, &p)
-	}
-	return name, p, who, err
 }
 
-// press lets the desk decide. Whoever the presser's machine takes for one person and this one
-// for another is nobody.
-func (s *sharing) press(p nacre.Press, who string) told {
-	outcome, err := nacre.Pressed{}, error(nil)
-	if here, unknown := s.desk.who(person.Identity(p.Identity)); unknown == nil && here.Name != who {
-		err = fmt.Errorf("%w: %s is %s at the other machine and %s here", person.ErrStranger, p.Identity, who, here.Name)
+// press lets the desk decide on what a machine of the installation signed. Whoever the presser's machine takes for one
+// person and this one for another is nobody.
+func (s *sharing) press(ctx context.Context, g given) told {
+	outcome := nacre.Pressed{}
+	p, err := s.verified(ctx, g)
+	if err != nil {
+		s.refuse(p, err)
+	} else if here, unknown := s.desk.who(person.Identity(p.Identity)); unknown == nil && here.Name != g.person {
+		err = fmt.Errorf("%w: %s is %s at the other machine and %s here", person.ErrStranger, p.Identity, g.person, here.Name)
 		s.desk.refuse(p, err)
 	} else {
 		outcome, err = s.desk.Press(p)
@@ -374,6 +441,18 @@ func (s *sharing) press(p nacre.Press, who string) told {
 		said.Reason = word
 	}
 	return said
+}
+
+// refuse records, once of each question and reason, a press of which nobody knows whose it is.
+func (s *sharing) refuse(p nacre.Press, why error) {
+	if s.shown[p.ID] == "" {
+		p.ID = ""
+	}
+	p.Identity = ""
+	if about := p.ID + " " + reasonOf(why); !s.refused[about] {
+		s.refused[about] = true
+		s.desk.refuse(p, unproven{why})
+	}
 }
 
 // answer says what became of a press. Where it cannot be said, the presser is told that
@@ -404,5 +483,5 @@ func newSharing(store *database.Store, desk *Desk) *sharing {
 	if store == nil {
 		return nil
 	}
-	return &sharing{Board{store}, desk, strings.ToLower(rand.Text())}
+	return &sharing{Board: Board{store}, desk: desk, name: strings.ToLower(rand.Text()), taken: map[string]time.Time{}, refused: map[string]bool{}}
 }

@@ -196,13 +196,19 @@ func (d *Desk) refuse(p nacre.Press, why error) {
 // not recorded.
 func Refusal(p nacre.Press, why error, last bool) nacre.Record {
 	id, _ := person.ParseIdentity(p.Identity) // what is none is not repeated
+	said := ""
+	if errors.As(why, &unproven{}) {
+		said = question.Escape(why.Error())
+	}
 	detail, err := json.Marshal(struct {
 		ID       string          `json:"id"`
 		Identity person.Identity `json:"identity,omitempty"`
 		Face     person.Face     `json:"face,omitempty"`
 		Verdict  string          `json:"verdict"`
 		Last     bool            `json:"last,omitempty"`
-	}{question.Escape(p.ID[:min(len(p.ID), idShown)]), id, id.Face(), p.Ruling.Verdict.String(), last})
+		// Said is what to do about one in the store of which nobody knows whose it is.
+		Said string `json:"said,omitempty"`
+	}{question.Escape(p.ID[:min(len(p.ID), idShown)]), id, id.Face(), p.Ruling.Verdict.String(), last, said})
 	if err != nil {
 		detail = nil
 	}
@@ -210,6 +216,12 @@ func Refusal(p nacre.Press, why error, last bool) nacre.Record {
 		Kind: nacre.KindApprovalRefuse, Source: "approval", Outcome: nacre.OutcomeDenied, Reason: reasonOf(why), Detail: detail,
 	}
 }
+
+// unproven is why a press does not count of which nobody knows whose it is. What to do about it is recorded, too.
+type unproven struct{ error }
+
+// Unwrap gives the reason.
+func (u unproven) Unwrap() error { return u.error }
 
 // idShown is how much of an id that may be anything is recorded, in bytes.
 const idShown = 16
@@ -239,6 +251,7 @@ func Refusals() []Refused {
 	return []Refused{
 		{"stranger", person.ErrStranger}, {"right", person.ErrRight}, {"face", person.ErrFace}, {"shown", ErrShown}, {"twice", ErrTwice},
 		{"nobody", ErrNobody}, {"late", ErrLate}, {"unknown", ErrUnknown}, {"answer", ErrAnswer},
+		{"unsigned", ErrUnsigned}, {"forged", ErrForged}, {"stale", ErrStale},
 	}
 }
 

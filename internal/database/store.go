@@ -31,6 +31,8 @@ type Store struct {
 	until  time.Time
 
 	bell bell
+	// witness is nil where nothing is signed.
+	witness Witness
 }
 
 // Held is the lease's statement for a WITH of another one that has so many arguments, and the lease's own to

@@ -107,8 +107,13 @@ func (m *Machine) ask(ctx context.Context, tx pgx.Tx, name string) error {
 	if key != nil {
 		me.certificate = ed25519.Sign(key, me.statement(m.store.Installation()))
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO nacre_machine (name, key, since, certificate) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING`,
-		me.Name, []byte(m.keys.Public()), me.Since, me.certificate)
+	own, err := leaseKeysOf(m.paths)
+	if err != nil {
+		return err
+	}
+	_, sealing := own.published(m, name) // while its key is the one that is certified
+	_, err = tx.Exec(ctx, `INSERT INTO nacre_machine (name, key, since, certificate, sealing) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO NOTHING`,
+		me.Name, []byte(m.keys.Public()), me.Since, me.certificate, sealing)
 	return err
 }
 

@@ -46,8 +46,8 @@ CREATE TABLE nacre_lease (
 ALTER TABLE nacre_machine ADD sealing bytea`
 
 const (
-	// leaseFile keeps, in the folder of keys, what opens the handles that other machines sealed, and what
-	// signs those of this one.
+	// leaseFile keeps, in the folder of keys, what opens the handles that other machines sealed. It
+	// keeps, too, what signs those of this one, and all else that it says to them ([Signatures]).
 	leaseFile = "store.lease"
 	// sealingDomain is what a machine signs how it is sealed to in, and handleDomain what it signs a handle in.
 	sealingDomain, handleDomain = "nacre-machine-sealing-v1\n", "nacre-lease-handle-v1\n"
@@ -139,7 +139,7 @@ func (l *Leases) meet(ctx context.Context) (*met, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := l.leaseKeys()
+	own, err := leaseKeysOf(l.paths)
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +150,9 @@ func (l *Leases) meet(ctx context.Context) (*met, error) {
 	return l.met, nil
 }
 
-// leaseKeys reads this machine's, and makes them where there are none yet.
-func (l *Leases) leaseKeys() (*leaseKeys, error) {
-	path := filepath.Join(l.paths.Keys(), leaseFile)
+// leaseKeysOf reads this machine's, and makes them where there are none yet.
+func leaseKeysOf(paths registry.Paths) (*leaseKeys, error) {
+	path := filepath.Join(paths.Keys(), leaseFile)
 	text, err := disk.Read(path, maxHead)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = makeLeaseKeys(path); err == nil {
@@ -183,10 +183,10 @@ func makeLeaseKeys(path string) error {
 	return disk.Create(path, []byte(opens.String()+"\n"+hex.EncodeToString(signs.Seed())+"\n"), 0o600)
 }
 
-// publish lets other machines seal to this one. One whose key was rotated before cannot tell them how, and
-// takes no part.
+// publish lets other machines seal to this one, and verify what it says. One whose key was rotated before cannot
+// tell them how, and takes no part.
 func (l *Leases) publish(ctx context.Context, pool *pgxpool.Pool, me Listed, own *leaseKeys) error {
-	says := sealing{l.store.Installation(), me.Name, own.opens.Recipient().String(), hex.EncodeToString(own.signs.Public().(ed25519.PublicKey))}
+	says, signed := own.published(l.Machine, me.Name)
 	var have []byte
 	if err := pool.QueryRow(ctx, `SELECT sealing FROM nacre_machine WHERE name = $1`, me.Name).Scan(&have); err != nil {
 		return err
@@ -194,9 +194,15 @@ func (l *Leases) publish(ctx context.Context, pool *pgxpool.Pool, me Listed, own
 	if now, ok := sealingOf(have, me, l.store.Installation()); ok && now == says || hex.EncodeToString(l.keys.Public()) != me.Key {
 		return nil
 	}
-	statement, _ := json.Marshal(says) // texts
-	_, err := pool.Exec(ctx, `UPDATE nacre_machine SET sealing = $2 WHERE name = $1`, me.Name, append(l.keys.Sign(sealingDomain, statement), statement...))
+	_, err := pool.Exec(ctx, `UPDATE nacre_machine SET sealing = $2 WHERE name = $1`, me.Name, signed)
 	return err
+}
+
+// published is what a machine says of these keys, and that with its signature.
+func (k *leaseKeys) published(m *Machine, name string) (says sealing, signed []byte) {
+	says = sealing{m.store.Installation(), name, k.opens.Recipient().String(), hex.EncodeToString(k.signs.Public().(ed25519.PublicKey))}
+	statement, _ := json.Marshal(says) // texts
+	return says, append(m.keys.Sign(sealingDomain, statement), statement...)
 }
 
 // sealingOf is how a machine, as it signed itself, is sealed to.

@@ -191,6 +191,9 @@ func questionSentence(e audit.Entry, d members, tool string) string {
 	case nacre.KindApprovalReply:
 		return fmt.Sprintf("The answer about %s%s is: %s%s.", about, And(", by ", d.text("by")), e.Outcome, And(", ", e.Reason))
 	case nacre.KindApprovalRefuse:
+		if said := d.text("said"); said != "" {
+			return fmt.Sprintf("An answer from the store%s decided nothing (%s): %s.", And(" to the question ", d.text("id")), e.Reason, said)
+		}
 		return fmt.Sprintf("A press on the question %s%s decided nothing: %s.", d.text("id"), And(" by ", d.text("identity")), e.Reason)
 	default:
 		return fmt.Sprintf("The question %s about %s is settled%s: %s.", d.text("id"), about, And(" by ", d.text("by")), e.Outcome)

@@ -111,6 +111,9 @@ func (cmd approvalsCommand) showQuestion(ctx context.Context, id string) error {
 	if questions[at].Text != nil {
 		p.Line("    nacre approvals approve %s%s --scope text   to trust all that the text says, until the session ends", id, whole)
 	}
+	if errors.Is(unread, approval.ErrUnsigned) {
+		return unread // it may be this one
+	}
 	return nil
 }
 
