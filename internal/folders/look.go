@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/hostpath"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/posture"
@@ -118,7 +119,7 @@ func glance(name string) (holds, keys string) {
 	for pending := []string{"."}; len(pending) > 0 && entries <= maxEntries; pending = pending[1:] {
 		_ = eachEntry(name, pending[0], func(at string, entry fs.DirEntry) bool {
 			entries++
-			if keyLike(entry.Name()) && len(found) <= maxKeys {
+			if len(found) <= maxKeys && (keyLike(entry.Name()) || gitHolds(name, at)) {
 				found = append(found, at)
 			}
 			if entry.IsDir() {
@@ -149,6 +150,29 @@ func glance(name string) (holds, keys string) {
 		found, more = found[:maxKeys], " and more"
 	}
 	return holds, "it holds what looks like keys: " + strings.Join(found, ", ") + more
+}
+
+// maxSettings is how much of a configuration of git is looked at, in bytes.
+const maxSettings = 1 << 20
+
+// gitHolds tells a configuration of git in which a password or a token stands: in an address, or in a header.
+func gitHolds(root, at string) bool {
+	inside := strings.HasPrefix(at, ".git/") || strings.Contains(at, "/.git/")
+	if base := path.Base(at); !inside || base != "config" && base != "config.worktree" {
+		return false
+	}
+	text, err := disk.Read(root+"/"+at, maxSettings)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(strings.ToLower(string(text))) {
+		_, address, _ := strings.Cut(line, "http")
+		address, _, _ = strings.Cut(strings.TrimLeft(address, "s:/"), "/")
+		if strings.Contains(address, "@") || strings.Contains(line, "extraheader") || strings.Contains(line, "password") {
+			return true
+		}
+	}
+	return false
 }
 
 // eachEntry goes through a folder below a root, a few of its entries at a time, until it is told that

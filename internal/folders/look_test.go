@@ -47,3 +47,29 @@ func TestALookAtAFolderNamesKeys(t *testing.T) {
 		t.Errorf("have %q, %q", holds, keys)
 	}
 }
+
+// M-42: a configuration of git with a password or a token in it is named, and no other one.
+func TestALookAtAFolderNamesCredentialsOfGit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		".git/config":                   "[remote \"origin\"]\n\turl = https://ann:secret@p.example/p.git\n",
+		".git/modules/sub/config":       "[http \"https://p.example/\"]\n\textraHeader = AUTHORIZATION: basic c2VjcmV0\n",
+		"by-token/.git/config":          "[url \"https://token@p.example/\"]\n\tinsteadOf = p:\n",
+		"plain/.git/config":             "[remote \"origin\"]\n\turl = https://p.example/@scope/p.git\n",
+		"ssh/.git/config":               "[remote \"origin\"]\n\turl = git@p.example:p.git\n[user]\n\temail = ann@p.example\n",
+		"by-token/config":               "https://token@p.example/ is no address of git's here\n",
+		"plain/.git/refs/heads/config2": "https://token@p.example/\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "it holds what looks like keys: .git/config, .git/modules/sub/config, by-token/.git/config"
+	if _, keys := folders.Glance(dir); keys != want {
+		t.Errorf("have %q", keys)
+	}
+}
