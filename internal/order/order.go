@@ -184,14 +184,26 @@ func Confine(s *basis.Basis, in *posture.Input, atoms []atom.Atom, lists atom.Pa
 		in.Mounts = append(slices.DeleteFunc(layer.Mounts, func(m nacre.Mount) bool { return m.Kind != nacre.Mask }), in.Mounts...)
 		return nil, nil
 	}
-	for _, folder := range layer.Make {
-		if err := os.MkdirAll(filepath.Join(in.Project, folder), 0o755); err != nil {
-			return nil, err
-		}
+	if err := makeFolders(in.Project, layer.Make); err != nil {
+		return nil, err
 	}
 	in.ReadOnlyProject = layer.ReadOnly
 	in.Mounts = append(layer.Mounts, in.Mounts...)
 	return layer.Widened, nil
+}
+
+// makeFolders makes folders in a project, and none elsewhere by a link that came there meanwhile.
+func makeFolders(project string, folders []string) error {
+	root, err := os.OpenRoot(project)
+	if err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		if folder != "" {
+			err = errors.Join(err, root.MkdirAll(folder, 0o755))
+		}
+	}
+	return errors.Join(err, root.Close())
 }
 
 // Role is what holds a command. There is no task whose lists of files would open

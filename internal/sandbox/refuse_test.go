@@ -179,3 +179,37 @@ func TestAPlanThatIsTooLargeIsRefused(t *testing.T) {
 		t.Errorf("have %v", err)
 	}
 }
+
+// S-09: a folder of a project that can be read may be opened for writing. A link that another session's agent puts
+// in its place meanwhile opens nothing else.
+func TestALinkInThePlaceOfAFolderOpensNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	project := filepath.Join(dir, "project")
+	for _, d := range []string{"other", "project/src", "project/lib/src"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"src", "lib/src"} {
+		for _, linked := range []bool{false, true} {
+			sources := sandbox.OpenSources(filepath.Join(dir, "state"))
+			if _, err := sources.Open(nacre.Mount{Kind: nacre.BindReadOnly, Source: project, Target: "/workspace"}); err != nil {
+				t.Fatal(err)
+			}
+			if linked {
+				place := filepath.Join(project, name)
+				if err := os.Rename(place, place+".old"); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Symlink(filepath.Join(dir, "other"), place); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := sources.Open(nacre.Mount{Kind: nacre.BindReadWrite, Source: filepath.Join(project, name), Target: "/workspace/" + name})
+			if refused := err != nil && strings.Contains(err.Error(), "symbolic link"); refused != linked {
+				t.Errorf("%s, linked %v: have %v", name, linked, err)
+			}
+			sources.Close()
+		}
+	}
+}

@@ -55,7 +55,7 @@ func (s *Source) openBelow(rel string) (*Source, error) {
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if errors.Is(err, unix.ELOOP) {
-		return nil, errors.New("it passes through a symbolic link inside a writable mount: refused")
+		return nil, errors.New("it passes through a symbolic link in a folder that an agent can write to: refused")
 	}
 	if err != nil {
 		return nil, err

@@ -16,14 +16,15 @@ import (
 // Sources are the host's sides of a posture's binds, opened and checked in the
 // order in which the posture names them. Not for concurrent use.
 type Sources struct {
-	guard    guard
-	writable []writableBind
-	opened   []*Source
+	guard  guard
+	bound  []bound
+	opened []*Source
 }
 
-type writableBind struct {
-	source *Source
-	target string
+type bound struct {
+	source   *Source
+	target   string
+	writable bool
 }
 
 // OpenSources begins with none; nothing may show stateDir. They are closed together.
@@ -40,7 +41,7 @@ func (o *Sources) Close() {
 // Open resolves and checks a bind's source. It returns nil where the mount is
 // optional and there is none.
 func (o *Sources) Open(m nacre.Mount) (*Source, error) {
-	s, err := o.resolve(m.Source)
+	s, err := o.resolve(m)
 	if m.Optional && errors.Is(err, unix.ENOENT) {
 		return nil, nil //nolint:nilnil // absent, as the comment says
 	}
@@ -52,9 +53,7 @@ func (o *Sources) Open(m nacre.Mount) (*Source, error) {
 		return nil, err
 	}
 	s.mapping = o.mapOwner(s, m)
-	if m.Kind == nacre.BindReadWrite {
-		o.writable = append(o.writable, writableBind{s, path.Clean(m.Target)})
-	}
+	o.bound = append(o.bound, bound{s, path.Clean(m.Target), m.Kind == nacre.BindReadWrite})
 	return s, nil
 }
 
@@ -98,15 +97,16 @@ func CheckTarget(target string) error {
 	return nil
 }
 
-// resolve opens a source; below one that is writable it follows no links.
-func (o *Sources) resolve(name string) (*Source, error) {
-	clean := filepath.Clean(name)
-	for _, w := range o.writable {
-		if w.source.dir() && clean != w.source.path && contains(w.source.path, clean) {
-			return w.source.openBelow(strings.TrimPrefix(clean, w.source.path+"/"))
+// resolve opens a source. Below one that is writable it follows no links. Nor does it where what is below one
+// that can be read becomes writable: another session's agent may put a link in a folder's place (S-09).
+func (o *Sources) resolve(m nacre.Mount) (*Source, error) {
+	clean := filepath.Clean(m.Source)
+	for _, b := range o.bound {
+		if (b.writable || m.Kind == nacre.BindReadWrite) && b.source.dir() && clean != b.source.path && contains(b.source.path, clean) {
+			return b.source.openBelow(strings.TrimPrefix(clean, b.source.path+"/"))
 		}
 	}
-	return openSource(name)
+	return openSource(m.Source)
 }
 
 // mapOwner says whether the source's owner must appear as the agent.
@@ -114,8 +114,8 @@ func (o *Sources) mapOwner(s *Source, m nacre.Mount) mapping {
 	if m.Kind == nacre.BindReadWrite || m.Kind == nacre.Overlay {
 		return mapRequired
 	}
-	for _, w := range o.writable {
-		if contains(w.target, path.Clean(m.Target)) {
+	for _, w := range o.bound {
+		if w.writable && contains(w.target, path.Clean(m.Target)) {
 			return mapRequired
 		}
 	}
