@@ -188,12 +188,23 @@ func claudePinned(t Terminal) map[string]any {
 	settings := map[string]any{
 		"allowManagedHooksOnly":      true,
 		"enableAllProjectMcpServers": false,
-		"env":                        map[string]string{"ANTHROPIC_BASE_URL": gatewayURL(), "DISABLE_AUTOUPDATER": "1"},
 		"permissions":                map[string]any{"deny": deny},
 		// No other session is inside to speak to.
 		"disableMessagingBeyondOwnAgents": true,
 	}
-	if !t.Prompts {
+	env := map[string]string{"ANTHROPIC_BASE_URL": gatewayURL(), "ANTHROPIC_UNIX_SOCKET": "", "DISABLE_AUTOUPDATER": "1"}
+	for _, other := range []string{"BEDROCK", "VERTEX", "FOUNDRY", "MANTLE", "GATEWAY", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD"} {
+		env["CLAUDE_CODE_USE_"+other] = "0"
+	}
+	settings["env"] = env
+	// A project's program for a key or a credential would run before anything is asked.
+	for _, helper := range []string{"apiKeyHelper", "awsAuthRefresh", "awsCredentialExport", "gcpAuthRefresh", "otelHeadersHelper", "proxyAuthHelper"} {
+		settings[helper] = ""
+	}
+	if t.Prompts {
+		// An agent may have left rules in the project by which the next one asks nothing.
+		settings["allowManagedPermissionRulesOnly"] = true
+	} else {
 		settings["skipDangerousModePermissionPrompt"] = true
 		settings["sandbox"] = map[string]any{"enabled": false}
 	}
