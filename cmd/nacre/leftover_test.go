@@ -77,7 +77,7 @@ func TestWhatDidNotLandIsSeenAndApplied(t *testing.T) {
 func (i *installation) spent(t *testing.T, session string) {
 	t.Helper()
 	hasNo(t, i.nacre("sessions", "list").stdout, "not landed")
-	i.nacre("sessions", "diff", session).want(t, 2, "no files of an agent are left to take")
+	i.nacre("sessions", "diff", session).want(t, 2, "no files of an agent are left to take", "nacre show "+session)
 	i.nacre("audit", "verify").want(t, 0)
 	if isThere(i.state("sessions", session, "work")) || isThere(i.state("sessions", session, "repo-"+session+".1")) {
 		t.Error("its files are left")
@@ -109,9 +109,10 @@ func TestWhatDidNotLandIsKeptApartOrThrownAway(t *testing.T) {
 	i.spent(t, "gone")
 	i.nacre("sessions", "discard", "gone").want(t, 2, "no files")
 	i.nacre("sessions", "rm", "gone").want(t, 0, "removed")
-	i.nacre("sessions", "apply", "gone").want(t, 2, "removed")
+	i.nacre("sessions", "apply", "gone").want(t, 2, "removed", "nacre show gone")
 	hasNo(t, i.nacre("sessions", "list").stdout, "gone")
 	i.nacre("audit", "show", "gone").want(t, 0, "records over")
+	i.nacre("show", "gone").want(t, 0, "removed", "its words went with its files", "began    20")
 	i.refused("gone", "echo again > greeting.txt") // its name is free, and its chains go on
 	i.nacre("audit", "verify").want(t, 0, "gone.1", "gone.2")
 	has(t, i.nacre("sessions", "list").stdout, "not landed")

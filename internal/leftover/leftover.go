@@ -111,7 +111,7 @@ func hold(ctx context.Context, inst *installation.Installation, id nacre.Session
 	case err != nil:
 		return nil, err
 	case known.State == nacre.SessionRemoved:
-		return nil, errors.Join(config.Errorf("%w: %s was removed", registry.ErrUnknown, id), sweepOne(inst, id))
+		return nil, errors.Join(config.Errorf("%w: %s was removed; nacre show %s tells what is kept of it", registry.ErrUnknown, id, id), sweepOne(inst, id))
 	case known.Live():
 		return nil, config.Errorf("session %s is %s: nacre sessions stop %s ends it first", id, known.State, id)
 	}
@@ -155,7 +155,7 @@ func told(held *registry.Held, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, task.ErrNothingLeft):
-		return config.Errorf("session %s: %w; its outcome is %q", held.ID, err, held.Outcome)
+		return config.Errorf("session %s: %w; its outcome is %q: nacre show %s", held.ID, err, held.Outcome, held.ID)
 	case !installation.IsThere(held.Project):
 		return config.Errorf("session %s: its project %s is gone: put it there again, and the same command works; what its agent made lies in %s", held.ID, held.Project, filepath.Join(held.Dir(), task.WorkDir))
 	}

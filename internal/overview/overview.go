@@ -190,6 +190,9 @@ func (s *shown) UnmarshalJSON(data []byte) error {
 
 func (r *reader) add(e audit.Entry) {
 	r.page.Records++
+	if r.page.Started.IsZero() { // of a session that was removed its records alone say when it was
+		r.page.Started = e.Time
+	}
 	var d facts
 	if len(e.Detail) > 0 && json.Unmarshal(e.Detail, &d) != nil {
 		return // a detail of another form says nothing that a page has

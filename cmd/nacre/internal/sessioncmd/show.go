@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/sentence"
@@ -66,6 +67,9 @@ func part(p *terminal.Printer, heading string, lines []string) {
 
 func printPage(p *terminal.Printer, page assembly.Page, now time.Time) {
 	p.Field("session", "%s · %s · %s · group %s", page.ID, page.Kind, page.State, page.Group)
+	if page.State == nacre.SessionRemoved {
+		page.Task = "its words went with its files"
+	}
 	p.Prose("task", taskText(page.Task))
 	if page.Brain != "" {
 		p.Field("agent", "%s", page.Brain)
