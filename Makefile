@@ -65,8 +65,9 @@ life: fixtures ## replay twenty recorded tasks over ten days: what is estimated,
 torture: ## kill, cut, slow and silence three nodes for minutes while 1,500 messages come in; the seed is printed
 	NACRE_REQUIRE=all NACRE_SIZE=full $(GO) test -count=1 -timeout 20m -v -run '^TestNothingIsLostInAStorm$$' ./internal/inbox
 
-# What runs the tests; CI has one that also notes how long each takes.
-GOTEST ?= $(GO) test
+# What runs the tests; CI has one that also notes how long each takes. Nothing is vetted here, since the
+# linter of make check does that, and what only a debugger reads is not linked.
+GOTEST ?= $(GO) test -vet=off -ldflags='-s -w'
 # Many tests wait for processes more than they compute: there are more at once
 # than processors.
 AT_A_TIME := $(addsuffix $(shell expr 2 '*' "$$(nproc 2>/dev/null || echo 2)"),-p= -parallel=)
