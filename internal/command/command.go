@@ -241,6 +241,7 @@ func (o opened) run(ctx context.Context, p nacre.Posture, argv, widened []string
 	}
 	g.Count(p.Mounts)
 	defer g.Close()
+	held := keptIn(o.project, p.Mounts)
 	process, err := o.Start(ctx, sandbox.Command{
 		Posture: p, SocketDir: o.SocketDir(), Argv: argv, Stdin: e.Stdin, Stdout: stdout, Stderr: stderr, Terminal: e.Relay != nil,
 		Network: o.ports.Network(),
@@ -258,6 +259,7 @@ func (o opened) run(ctx context.Context, p nacre.Posture, argv, widened []string
 		e.Started(info)
 	}
 	o.ports.Begin()
+	defer held.follow(o.project, o.Warn)()
 	exit, err = o.Wait(ctx, process)
 	g.Meter.Finish(!exit.TimedOut && !exit.Killed)
 	result.ExitCode, result.TimedOut, result.Limit, result.Memory = exit.Code, exit.TimedOut, g.Close(), exit.Memory(p.Limits.Memory)

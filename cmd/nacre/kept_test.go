@@ -1,0 +1,30 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// M-13: a file that is read-only inside goes on as the agent likes once the host has replaced it. The operator is told of
+// that at once, and at the end of what is new.
+func TestAFileThatTheHostReplacesIsNotKeptAnyMore(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	for _, name := range []string{".envrc", ".npmrc"} {
+		i.write("p/"+name, "")
+	}
+	r := i.begin("exec", "--project", "p", "--", "sh", "-c", "echo x >>.envrc || touch begun; until test -e go; do sleep 0.1; done; echo planted >>.envrc; echo x >>.npmrc || echo kept")
+	eventually(t, "the command", func() bool { _, err := os.Stat(filepath.Join(i.work, "p/begun")); return err == nil })
+	i.write("p/new", "export A=1\n")
+	check(t, os.Rename(filepath.Join(i.work, "p/new"), filepath.Join(i.work, "p/.envrc")))
+	eventually(t, "the notice", func() bool { return strings.Contains(r.stderr.String(), ".envrc was replaced on this machine") })
+	i.write("p/go", "")
+	have := finish(t, r)
+	have.want(t, 0, "kept", ".envrc is new or changed")
+	if strings.Count(have.stderr, "was replaced on this machine") != 1 || i.read("p/.envrc") != "export A=1\nplanted\n" {
+		t.Errorf("have %q\n%s", i.read("p/.envrc"), have.stderr)
+	}
+}
