@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
 // StepKept names the notice of a file that is not kept from the command any more.
@@ -22,7 +21,7 @@ type kept map[string]os.FileInfo
 func keptIn(project string, mounts []nacre.Mount) kept {
 	k := kept{}
 	for _, m := range mounts {
-		if m.Kind != nacre.BindReadOnly || project == "" || m.Source == project || !hostpath.Contains(project, m.Source) {
+		if m.Kind != nacre.BindReadOnly || project == "" || !strings.HasPrefix(m.Source, project+"/") {
 			continue
 		}
 		if info, err := os.Lstat(m.Source); err == nil {
