@@ -74,7 +74,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	inst.Revoked.Share(shared.On(inst.Registry.Store()))
+	inst.Revoked.Share(shared.On(inst.Registry.Store(), inst.Revoked.Keep))
 	inst.Calls.Together = rates.On(inst.Registry.Store())
 	inst.Elsewhere = machines.Of(inst.Registry, inst.Keys).Elsewhere
 	inst.Attend = machines.SessionsOf(inst.Registry, inst.Keys).Attend

@@ -195,6 +195,19 @@ func TestQuestionsAndRevocationsAreEveryMachines(t *testing.T) {
 	if refused.code == 0 || strings.Contains(refused.stdout, "R-2") {
 		t.Errorf("a call of a group that another machine revoked: have %d, %s%s", refused.code, refused.stdout, refused.stderr)
 	}
+	// What is revoked stays so where it was revoked and where it was refused, when somebody removes its row.
+	pool, err := pgxpool.New(t.Context(), address)
+	check(t, err)
+	defer pool.Close()
+	if done, err := pool.Exec(t.Context(), `DELETE FROM nacre_revocation`); err != nil || done.RowsAffected() != 1 {
+		t.Fatal(done, err)
+	}
+	for _, i := range []*installation{one, two} {
+		if have := i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`); have.code == 0 {
+			t.Errorf("a call of a group that somebody let in again: have %s%s", have.stdout, have.stderr)
+		}
+		i.nacre("store", "verify").want(t, 1, `"main" is revoked on this machine and not in the store`)
+	}
 	away := sharing(t, "postgres://nacre@/x?host=/nonexistent")
 	if have := away.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`); have.code == 0 {
 		t.Errorf("a call where nobody can tell what was revoked: have %s%s", have.stdout, have.stderr)

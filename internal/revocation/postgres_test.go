@@ -1,6 +1,8 @@
 package revocation_test
 
 import (
+	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"testing"
@@ -10,7 +12,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/revocation"
 	"github.com/nacre-dev/nacre/internal/revocation/shared"
 	"github.com/nacre-dev/nacre/internal/testpeer"
-	"github.com/nacre-dev/nacre/internal/token"
 )
 
 // stores are the databases of the tests that run on a PostgreSQL, by their folders.
@@ -47,20 +48,37 @@ func TestOnPostgres(t *testing.T) {
 	t.Run("between machines", betweenMachines)
 	t.Run("an own file", ownFileCounts)
 	t.Run("a store that is away", awayRevokesAll)
+	t.Run("a row that is gone", keptWhereSeen)
 }
 
 // openOn opens a folder on a machine that shares its revocations.
-func openOn(dir string, shared token.Revocations) (*revocation.List, error) {
+func openOn(dir string, store *database.Store) (*revocation.List, error) {
 	l, err := revocation.Open(dir)
 	if err == nil {
-		l.Share(shared)
+		l.Share(shared.On(store, l.Keep))
 	}
 	return l, err
 }
 
+// witness is a machine that is admitted, and all of them are.
+type witness struct{ key ed25519.PrivateKey }
+
+func (w witness) Sign(_ context.Context, statement []byte) (string, []byte, error) {
+	return "one", ed25519.Sign(w.key, statement), nil
+}
+
+func (w witness) Signers(context.Context) (database.Verify, error) {
+	return func(_ string, statement, signature []byte) error {
+		if !ed25519.Verify(w.key.Public().(ed25519.PublicKey), statement, signature) {
+			return errors.New("nobody signed it")
+		}
+		return nil
+	}, nil
+}
+
 func machine(t *testing.T, of string) *revocation.List {
 	t.Helper()
-	l, err := openOn(folder(t), shared.On(storeOf(t, of)))
+	l, err := openOn(folder(t), storeOf(t, of))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +112,7 @@ func ownFileCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	revoke(t, own, "before", "", time.Time{})
-	l, err := openOn(dir, shared.On(storeOf(t, "own")))
+	l, err := openOn(dir, storeOf(t, "own"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +124,7 @@ func ownFileCounts(t *testing.T) {
 func awayRevokesAll(t *testing.T) {
 	for name, address := range map[string]string{"away": "postgres://nacre@/x?host=/nonexistent", "unnamed": ""} {
 		store := database.NewStore(func() string { return address }, "acme")
-		l, err := openOn(folder(t), shared.On(store))
+		l, err := openOn(folder(t), store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,5 +134,67 @@ func awayRevokesAll(t *testing.T) {
 		if err := l.Revoke("t-1", "", now); err == nil {
 			t.Errorf("%s: a revocation that is nowhere was taken for done", name)
 		}
+	}
+}
+
+// K-12, X-01: what a machine signed stays revoked where it was revoked and where it was refused, when its row is gone. What
+// somebody else wrote into the database counts while it is there, and not for good.
+func keptWhereSeen(t *testing.T) {
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lists []*revocation.List
+	for range 3 {
+		store := storeOf(t, "kept")
+		store.Signs(witness{key})
+		l, err := openOn(folder(t), store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		lists = append(lists, l)
+	}
+	one, two, other := lists[0], lists[1], lists[2]
+	revoke(t, one, "", "a", now.Add(time.Hour))
+	revoke(t, one, "", "b", now.Add(time.Hour))
+	revoke(t, two, "", "b", time.Time{}) // for longer, and with one signature for both
+	revoke(t, one, "t-1", "", time.Time{})
+	store := storeOf(t, "kept")
+	pool, err := store.Room(t.Context(), "revocation", shared.Migrations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(statement string) {
+		t.Helper()
+		if done, err := pool.Exec(t.Context(), statement); err != nil || done.RowsAffected() == 0 {
+			t.Fatalf("%s: %v, %v", statement, done, err)
+		}
+	}
+	write(`INSERT INTO nacre_revocation (id, principal) VALUES ('', 'mine'), ('t-2', '')`)
+	write(`INSERT INTO nacre_revocation (id, principal, until, signed) SELECT '', 'moved', until, signed FROM nacre_revocation WHERE principal = 'a'`)
+	write(`INSERT INTO nacre_revocation (id, principal, signed) SELECT 't-3', '', signed FROM nacre_revocation WHERE id = 't-1'`)
+	for _, what := range [][2]string{{"", "a/s"}, {"", "b"}, {"t-1/x", ""}, {"", "mine"}, {"t-2", ""}, {"", "moved"}, {"t-3", ""}} {
+		if !revoked(t, two, what[0], what[1], now) {
+			t.Errorf("%q is not revoked while its row is there", what)
+		}
+	}
+	write(`DELETE FROM nacre_revocation`)
+	for _, c := range []struct {
+		at            *revocation.List
+		id, principal string
+		later         time.Duration
+		want          bool
+	}{
+		{one, "", "a/s", 0, true}, {two, "", "a/s", 0, true}, {two, "", "b", 2 * time.Hour, true}, {two, "", "a", 2 * time.Hour, false}, {two, "t-1/x", "", 0, true},
+		{two, "", "mine", 0, false}, {two, "t-2", "", 0, false}, {two, "", "moved", 0, false}, {two, "t-3", "", 0, false}, {other, "", "a", 0, false},
+	} {
+		if have := revoked(t, c.at, c.id, c.principal, now.Add(c.later)); have != c.want {
+			t.Errorf("%q, %q after %v: have %t, want %t", c.id, c.principal, c.later, have, c.want)
+		}
+	}
+	ids, principals, err := two.Kept(now)
+	if err != nil || fmt.Sprint(ids, principals) != "[  t-1] [b a ]" {
+		t.Errorf("kept are %q, %q: %v", ids, principals, err)
 	}
 }

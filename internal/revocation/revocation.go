@@ -126,7 +126,30 @@ func (l *List) Revoke(id, principal string, until time.Time) error {
 	if l.shared != nil {
 		return l.shared.Revoke(id, principal, until)
 	}
+	return l.Keep(id, principal, until)
+}
+
+// Keep keeps a revocation in this machine's own file, and says nothing of it to other machines.
+func (l *List) Keep(id, principal string, until time.Time) error {
 	return l.change(func(c *contents) (bool, error) { return c.add(entry{id, principal, until}) })
+}
+
+// Kept are the ids and the principals of this machine's own file whose time is not over; one of the two is empty.
+func (l *List) Kept(now time.Time) (ids, principals []string, err error) {
+	data, err := readPrivate(l.name, maxFile)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	c, err := decode(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %s: %w", ErrUnreadable, l.name, err)
+	}
+	for _, e := range c.entries {
+		if e.Until.IsZero() || e.Until.After(now) {
+			ids, principals = append(ids, e.ID), append(principals, e.Principal)
+		}
+	}
+	return ids, principals, nil
 }
 
 // Revoked implements [token.Revocations]. It costs one look at the open file, and with a

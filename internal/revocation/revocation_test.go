@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/revocation"
-	"github.com/nacre-dev/nacre/internal/revocation/shared"
 	"github.com/nacre-dev/nacre/internal/token"
 )
 
@@ -27,7 +26,7 @@ func folder(t testing.TB) string { return filepath.Join(t.TempDir(), "state") }
 
 func open(t testing.TB, dir string) *revocation.List {
 	t.Helper()
-	l, err := openOn(dir, shared.On(storeOf(t, dir)))
+	l, err := openOn(dir, storeOf(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/inbox"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/machines"
+	"github.com/nacre-dev/nacre/internal/revocation/shared"
 	"github.com/nacre-dev/nacre/internal/store/tables"
 )
 
@@ -130,7 +131,28 @@ func Verify(ctx context.Context, inst *installation.Installation) (Report, error
 	if err != nil {
 		return r, err
 	}
-	return r, database.Snapshot(ctx, pool, func(tx pgx.Tx) error { return r.count(ctx, tx, state) })
+	return r, database.Snapshot(ctx, pool, func(tx pgx.Tx) error {
+		if err := r.count(ctx, tx, state); err != nil {
+			return err
+		}
+		return r.revocations(ctx, tx, inst)
+	})
+}
+
+// revocations tells what is revoked on this machine, and not in the store.
+func (r *Report) revocations(ctx context.Context, tx pgx.Tx, inst *installation.Installation) error {
+	if _, there := r.Rows["nacre_revocation"]; !there {
+		return nil
+	}
+	ids, principals, err := inst.Revoked.Kept(inst.Options.Now())
+	if err != nil {
+		return err
+	}
+	gone, err := shared.Gone(ctx, tx, ids, principals)
+	for _, what := range gone {
+		r.problem("%.80q is revoked on this machine and not in the store: somebody removed it there, put a copy of the store back, or it was revoked before [store] was set. It stays revoked here, and nacre grants revoke makes it so on all machines", what)
+	}
+	return err
 }
 
 // hold compares versions, and says of what it is that nobody can write to it.

@@ -18,6 +18,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/inbox"
 	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/revocation"
 	"github.com/nacre-dev/nacre/internal/revocation/shared"
 	"github.com/nacre-dev/nacre/internal/store"
 	"github.com/nacre-dev/nacre/internal/testpeer"
@@ -32,7 +33,12 @@ func machine(t *testing.T, address, name string) *installation.Installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &installation.Installation{Registry: r, Keys: keys, Options: installation.Options{Now: time.Now}}
+	revoked, err := revocation.Open(r.Paths().Keys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = revoked.Close() })
+	return &installation.Installation{Registry: r, Keys: keys, Revoked: revoked, Options: installation.Options{Now: time.Now}}
 }
 
 // filled is a store in which each room that can has something, and a node is alive.
@@ -55,7 +61,7 @@ func filled(t *testing.T, address string) *installation.Installation {
 			t.Fatal(err)
 		}
 	}
-	if err := shared.On(i.Registry.Store()).Revoke("", "a/\x00\\", time.Time{}); err != nil {
+	if err := shared.On(i.Registry.Store(), nil).Revoke("", "a/\x00\\", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	return i
@@ -210,6 +216,15 @@ func TestWhatDoesNotHoldIsToldOf(t *testing.T) {
 	}
 	if _, err := store.Backup(t.Context(), i, filepath.Join(t.TempDir(), "copy")); !errors.Is(err, database.ErrNewer) {
 		t.Errorf("a copy of tables that were added to: have %v", err)
+	}
+	// K-12: what is revoked here, and whose row is gone.
+	for _, principal := range []string{"gone\x00", "a/\x00\\"} {
+		if err := i.Revoked.Keep("", principal, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err := store.Verify(t.Context(), i); err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], `"gone\x00" is revoked on this machine and not in the store`) {
+		t.Errorf("what somebody let in again: have %q, %v", r.Problems, err)
 	}
 	for statement, want := range map[string]string{
 		`UPDATE nacre_message SET aside = true WHERE id = 'a1'`:                      "set aside",

@@ -37,22 +37,30 @@ CREATE TABLE nacre_revocation (
     PRIMARY KEY (id, principal),
     CHECK ((id = '') <> (principal = ''))
 )`, `
-CREATE TABLE nacre_revocation_sweep (one boolean PRIMARY KEY DEFAULT true CHECK (one), at timestamptz NOT NULL)`}
+CREATE TABLE nacre_revocation_sweep (one boolean PRIMARY KEY DEFAULT true CHECK (one), at timestamptz NOT NULL)`, `
+ALTER TABLE nacre_revocation ADD signed bytea`}
 }
 
 // List are the revocations of all nodes of an installation, in their database. Each
 // question is one to the database: what was revoked at another node counts from the moment
-// that Revoke returned there. A database that does not answer revokes everything.
-type List struct{ store *database.Store }
+// that Revoke returned there. A database that does not answer revokes everything. What a machine of the
+// installation signed stays revoked where it was seen, whatever becomes of the rows.
+type List struct {
+	store *database.Store
+	keep  Keep
+}
+
+// Keep keeps a revocation on this machine.
+type Keep func(id, principal string, until time.Time) error
 
 var _ token.Revocations = (*List)(nil)
 
 // On are those in a store, which is not asked before the first question; nil where there is none.
-func On(store *database.Store) token.Revocations {
+func On(store *database.Store, keep Keep) token.Revocations {
 	if store == nil {
 		return nil
 	}
-	return &List{store}
+	return &List{store, keep}
 }
 
 // Revoke implements [token.Revocations]: it is in the store when it returns nil.
@@ -66,7 +74,9 @@ func (s *List) Revoke(id, principal string, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	return database.Alone(ctx, pool, oneAtATime, func(tx pgx.Tx) error {
+	now := row{ID: id, Principal: []byte(principal), Until: endOf(until)}
+	_, _, _ = s.store.Sign(ctx, nil) // which asks the database the first time, and must not while it is locked
+	err = database.Alone(ctx, pool, oneAtATime, func(tx pgx.Tx) error {
 		var others int
 		err := tx.QueryRow(ctx, `SELECT count(*) FROM nacre_revocation WHERE NOT (id = $1 AND principal = $2)`, id, []byte(principal)).Scan(&others)
 		if err != nil {
@@ -75,11 +85,22 @@ func (s *List) Revoke(id, principal string, until time.Time) error {
 		if others >= token.MaxRevocations {
 			return token.ErrRevocationsFull
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO nacre_revocation AS r VALUES ($1, $2, $3) ON CONFLICT (id, principal)
-			DO UPDATE SET until = CASE WHEN r.until IS NULL OR excluded.until IS NULL THEN NULL ELSE greatest(r.until, excluded.until) END`,
-			id, []byte(principal), endOf(until))
+		var before *time.Time
+		err = tx.QueryRow(ctx, `SELECT until FROM nacre_revocation WHERE id = $1 AND principal = $2`, id, now.Principal).Scan(&before)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		if err == nil && now.Until != nil && (before == nil || before.After(*now.Until)) {
+			now.Until = before
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO nacre_revocation AS r (id, principal, until, signed) VALUES ($1, $2, $3, $4) ON CONFLICT (id, principal)
+			DO UPDATE SET until = excluded.until, signed = excluded.signed`, id, now.Principal, now.Until, s.signed(ctx, now))
 		return err
 	})
+	if err != nil || s.keep == nil {
+		return err
+	}
+	return s.keep(id, principal, now.end())
 }
 
 // endOf is an end as a database keeps it, in microseconds: never before its time.
@@ -105,13 +126,19 @@ func (s *List) Revoked(id, principal string, now time.Time) (bool, error) {
 	for _, p := range above(principal) {
 		principals = append(principals, []byte(p))
 	}
-	var is bool
-	err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM nacre_revocation WHERE id = ANY($1) AND id <> '')
-		OR EXISTS (SELECT FROM nacre_revocation WHERE id = '' AND principal = ANY($2) AND (until IS NULL OR until > $3))`, above(id), principals, now).Scan(&is)
+	found, err := pool.Query(ctx, `SELECT id, principal, until, signed FROM nacre_revocation WHERE id = ANY($1) AND id <> ''
+		OR id = '' AND principal = ANY($2) AND (until IS NULL OR until > $3)`, above(id), principals, now)
 	if err != nil {
 		return true, fmt.Errorf("%w: %w", ErrAsked, database.Classified(err))
 	}
-	return is, nil
+	rows, err := pgx.CollectRows(found, pgx.RowToStructByPos[row])
+	if err != nil {
+		return true, fmt.Errorf("%w: %w", ErrAsked, database.Classified(err))
+	}
+	if len(rows) > 0 {
+		s.seen(ctx, rows)
+	}
+	return len(rows) > 0, nil
 }
 
 // above is a name and those that it lies under; nothing for none.
