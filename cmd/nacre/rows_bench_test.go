@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nacre-dev/nacre/internal/sandbox"
 )
 
 // turns is how often each program of a row is run, all of them in turns.
@@ -26,32 +31,55 @@ type program struct {
 	stdin string
 	// fails says that the program is to refuse what it gets.
 	fails bool
+	// drawn gives the program a terminal, so that the overlay is in front of what it runs.
+	drawn bool
 	// until the first byte that it prints, or its end where it prints nothing, and
-	// until its end.
-	begin, all []time.Duration
+	// until its end; busy is how long a processor worked for it.
+	begin, all, busy []time.Duration
 }
 
 func (p *program) run(b *testing.B) {
 	b.Helper()
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Env, cmd.Stdin = p.env, strings.NewReader(p.stdin)
-	out, err := cmd.StdoutPipe()
+	out, start := io.Reader(nil), cmd.Start
+	var err error
+	if p.drawn {
+		out, start = onTerminal(b, cmd)
+	} else {
+		out, err = cmd.StdoutPipe()
+	}
 	if err != nil {
 		b.Fatal(err)
 	}
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
+	if err := start(); err != nil {
 		b.Fatal(err)
 	}
 	_, _ = out.Read(make([]byte, 1)) // nothing is the end
 	p.begin = append(p.begin, time.Since(began))
-	if _, err := io.Copy(io.Discard, out); err != nil {
+	if _, err := io.Copy(io.Discard, out); err != nil && !errors.Is(err, unix.EIO) { // a terminal ends so
 		b.Fatal(err)
 	}
 	if err := cmd.Wait(); (err != nil) != p.fails {
 		b.Fatalf("%s: %v", p.name, err)
 	}
 	p.all = append(p.all, time.Since(began))
+	p.busy = append(p.busy, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+}
+
+// onTerminal gives a command that was not started a terminal of its own.
+func onTerminal(b *testing.B, cmd *exec.Cmd) (out io.Reader, start func() error) {
+	b.Helper()
+	master, slave, err := sandbox.OpenPty()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = master.Close() })
+	cmd.Env = append(slices.Clip(cmd.Env), "TERM=xterm-256color")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+	return master, func() error { return errors.Join(cmd.Start(), slave.Close()) }
 }
 
 // inTurns runs programs one after the other, again and again, so that what else
@@ -64,7 +92,7 @@ func inTurns(b *testing.B, turns int, programs ...*program) {
 		}
 	}
 	for _, p := range programs {
-		p.begin, p.all = p.begin[1:], p.all[1:]
+		p.begin, p.all, p.busy = p.begin[1:], p.all[1:], p.busy[1:]
 	}
 }
 
@@ -231,6 +259,33 @@ func BenchmarkLive(b *testing.B) {
 		for _, p := range []*program{outside, inside} {
 			tell(b, fmt.Sprintf("U-26 git status of %d files", files), p.name, median(p.begin))
 		}
+	}
+}
+
+// BenchmarkAgent prints what the home, the gateway and the overlay on a terminal add to exec (U-26), with a program
+// that ends at once.
+func BenchmarkAgent(b *testing.B) {
+	env, nacre := ownHome(b), filepath.Join(bin, "nacre")
+	home := filepath.Join(b.TempDir(), "home")
+	mine := filepath.Join(home, "mine")
+	if err := errors.Join(os.MkdirAll(filepath.Join(home, ".config/nacre"), 0o755), os.WriteFile(mine, []byte("#!/bin/sh\necho begun\n"), 0o755)); err != nil {
+		b.Fatal(err)
+	}
+	env = append(env, "HOME="+home)
+	written(b, filepath.Join(home, ".config/nacre/config.toml"),
+		fmt.Sprintf("[agents.mine]\ncommand = [%q]\nkeep = [\".mine/sessions\"]\n[[model.upstream]]\nurl = \"http://127.0.0.1:9\"\ndialects = [\"anthropic\"]\n", mine))
+	project := committed(b, 60, env)
+	exec := []string{nacre, "exec", "-q", "--project", project, "--", "sh", "-c", "echo begun"}
+	agent := []string{nacre, "agent", "-q", "--project", project, "mine"}
+	programs := []*program{
+		{name: "exec", env: env, argv: exec}, {name: "exec on a terminal", env: env, argv: exec, drawn: true},
+		{name: "agent", env: env, argv: agent}, {name: "agent on a terminal", env: env, argv: agent, drawn: true},
+	}
+	inTurns(b, turns, programs...)
+	for _, p := range programs {
+		tell(b, "U-26 a program with its home, begins, at most exec and 5 ms", p.name, median(p.begin))
+		tell(b, "U-26 a program with its home, all of it", p.name, median(p.all))
+		tell(b, "U-26 a program with its home, of the processor's time", p.name, median(p.busy))
 	}
 }
 
