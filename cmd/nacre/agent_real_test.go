@@ -263,3 +263,35 @@ func TestAProjectsSettingsDoNotActInClaudeCode(t *testing.T) {
 		})
 	}
 }
+
+// U-02: each of the real programs does a whole turn on a subscription login, whose token was revoked and is
+// refreshed once. The vendor's side sees the headers that it wants, and the program sees no token of the login.
+func TestOtherPeoplesAgentsWorkOnALogin(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		peer, tool, word string
+		args             []string
+	}{
+		"claude": {"NACRE_CLAUDE", "Bash", "command", []string{"-p"}},
+		"codex":  {"NACRE_CODEX", "exec_command", "cmd", []string{"exec", "--skip-git-repo-check"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if os.Getenv(c.peer) == "" {
+				testpeer.Missing(t, name, c.peer+" names it")
+			}
+			i := install(t)
+			i.project()
+			i.env = append(i.env, c.peer+"="+os.Getenv(c.peer))
+			const look = `echo hello > greeting.txt; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr '\0' '\n' | command grep -c -e 'access-secre[t]' -e 'refresh-secre[t]' > found.txt`
+			server, login := onLogin(t, i, scriptedmodel.Turn{
+				Text: "I will write.", Tools: []scriptedmodel.Tool{{Name: c.tool, Input: []byte(fmt.Sprintf("{%q:%q}", c.word, look))}},
+			}, scriptedmodel.Turn{Text: "The greeting is written."})
+			i.write("home/.config/nacre/config.toml", login+"login = \"subscription\"\n")
+			i.nacre(append(append([]string{name, "--project", "p"}, c.args...), "please greet")...).want(t, 0, "The greeting is written.")
+			if i.read("p/greeting.txt") != "hello\n" || i.read("p/found.txt") != "0\n" || server.Refreshes() != 1 {
+				t.Errorf("%d refreshes, and %q, %q", server.Refreshes(), i.read("p/greeting.txt"), i.read("p/found.txt"))
+			}
+		})
+	}
+}

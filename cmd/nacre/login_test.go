@@ -1,51 +1,35 @@
 package main_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nacre-dev/nacre/internal/scriptedmodel"
 )
 
-// loginVendor answers a login's model calls and refreshes it: each token of a login is good
-// once it was given, and the first one is revoked.
-type loginVendor struct {
-	mu        sync.Mutex
-	refreshes int
-	refused   bool
-	wrong     []string
-}
-
-func (v *loginVendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
-	if r.URL.Path == "/v1/oauth/token" {
-		var question map[string]string
-		if err := json.NewDecoder(r.Body).Decode(&question); err != nil || v.refused || question["refresh_token"] != fmt.Sprintf("refresh-secret-%d", v.refreshes) {
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = fmt.Fprint(w, `{"error":"invalid_grant"}`)
-			return
-		}
-		v.refreshes++
-		_, _ = fmt.Fprintf(w, `{"access_token":"access-secret-%[1]d","refresh_token":"refresh-secret-%[1]d","expires_in":3600}`, v.refreshes)
-		return
+// onLogin is a vendor on which nobody works without a login, and a config that uses it. The tokens of the login
+// are access-secret and refresh-secret, and the first one is revoked.
+func onLogin(t *testing.T, i *installation, turns ...scriptedmodel.Turn) (*scriptedmodel.Server, string) {
+	t.Helper()
+	server, url := upstreamOf(t, scriptedmodel.Script{
+		Turns:  turns,
+		Others: []scriptedmodel.Other{{Match: scriptedmodel.Match{Contains: "title|summar", NoTools: true}, Turns: []scriptedmodel.Turn{{Text: "A title"}}}},
+		Login:  &scriptedmodel.Login{Access: "access-secret", Refresh: "refresh-secret", Account: "acct-a"},
+	})
+	for _, vendor := range []string{"claude", "codex"} {
+		kept := i.write("home/.local/state/nacre/logins/"+vendor+".json", fmt.Sprintf(
+			`{"access_token":"access-secret-0","refresh_token":"refresh-secret-0","account":"acct-a","expires":%q}`, time.Now().Add(time.Hour).Format(time.RFC3339)))
+		check(t, os.Chmod(kept, 0o600))
 	}
-	if r.URL.Path != "/v1/messages" || r.Header.Get("X-Api-Key") != "" || !strings.Contains(r.Header.Get("Anthropic-Beta"), "oauth-2025-04-20") {
-		v.wrong = append(v.wrong, fmt.Sprint(r.URL, r.Header))
-	}
-	if v.refreshes == 0 || r.Header.Get("Authorization") != fmt.Sprintf("Bearer access-secret-%d", v.refreshes) {
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = fmt.Fprint(w, `{"type":"error","error":{"type":"authentication_error","message":"revoked"}}`)
-		return
-	}
-	_, _ = fmt.Fprint(w, `{"id":"m","type":"message","role":"assistant","model":"claude-sonnet-5-5","content":[{"type":"text","text":"Signed in."}],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":3}}`)
+	return server, fmt.Sprintf("[model]\nlogin_url = %q\n", url)
 }
 
 // askModel is a script inside that asks the model, and looks for the login wherever it could be.
@@ -80,39 +64,29 @@ echo "found $found"
 // argument or memory.
 func TestASubscriptionLoginStaysOutside(t *testing.T) {
 	t.Parallel()
-	vendor := &loginVendor{}
-	server := httptest.NewServer(vendor)
-	t.Cleanup(server.Close)
 	i := install(t)
 	i.project()
 	program := i.write("tools/mine", "#!/bin/sh\n"+askModel)
-	if err := os.Chmod(program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	settings := fmt.Sprintf("[agents.mine]\ncommand = [%q]\n[model]\nlogin_url = %q\n", program, server.URL)
-	i.write("home/.config/nacre/config.toml", settings)
+	check(t, os.Chmod(program, 0o755))
 	i.nacre("login").want(t, 0, "claude  no login: nacre login claude")
-	logins := "home/.local/state/nacre/logins/claude.json"
-	kept := i.write(logins, fmt.Sprintf(`{"access_token":"access-secret-0","refresh_token":"refresh-secret-0","expires":%q}`, time.Now().Add(time.Hour).Format(time.RFC3339)))
-	if err := os.Chmod(kept, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	vendor, login := onLogin(t, i, scriptedmodel.Turn{Text: "Signed in."})
+	check(t, os.Remove(filepath.Join(i.work, "home/.local/state/nacre/logins/codex.json")))
+	settings := fmt.Sprintf("[agents.mine]\ncommand = [%q]\n", program) + login
+	i.write("home/.config/nacre/config.toml", settings)
 	i.nacre("login").want(t, 0, "not used", `login = "subscription"`)
 	i.nacre("doctor").want(t, 0, "claude: it is kept and not used until", "the vendor's terms say whether", "without a login an API key works: export ANTHROPIC_API_KEY")
 	i.nacre("agent", "--project", "p", "mine").want(t, 125, "has no key")
 	i.write("home/.config/nacre/config.toml", settings+"login = \"subscription\"\n")
 	have := i.nacre("agent", "--project", "p", "--session", "work", "mine")
 	have.want(t, 0, "Signed in.", "found 0,0", "memory 0 True")
-	if strings.Contains(have.stdout+have.stderr, "-secret-") || len(vendor.wrong) > 0 || vendor.refreshes != 1 {
-		t.Errorf("the token is inside, or what was sent is wrong: %d refreshes, %q\n%s", vendor.refreshes, vendor.wrong, have.stdout)
+	if strings.Contains(have.stdout+have.stderr, "-secret-") || vendor.Refreshes() != 1 {
+		t.Errorf("the token is inside, or was refreshed %d times\n%s", vendor.Refreshes(), have.stdout)
 	}
 	audit := i.nacre("audit", "show", "work", "--json")
 	if strings.Contains(audit.stdout, "-secret-") {
 		t.Errorf("the record holds the token:\n%s", audit.stdout)
 	}
-	vendor.mu.Lock()
-	vendor.refused, vendor.refreshes = true, 2 // everything that was given is revoked
-	vendor.mu.Unlock()
+	vendor.Revoke()
 	i.nacre("agent", "--project", "p", "mine").want(t, 0, "run nacre login claude again", "invalid_grant")
 	i.nacre("login").want(t, 0, "the vendor refused to refresh it")
 	i.nacre("doctor").want(t, 0, "claude: the vendor refused to refresh it", "codex: none is kept", "export OPENAI_API_KEY")
@@ -123,6 +97,38 @@ func TestASubscriptionLoginStaysOutside(t *testing.T) {
 	i.nacre("login").want(t, 2, "sent to its vendor only")
 	i.write("home/.config/nacre/config.toml", "[model]\nlogin_url = \"http://relay.example\"\n")
 	i.nacre("login").want(t, 2, "this machine only")
+}
+
+// U-02: sessions of eight processes that work at once on a login whose token was revoked refresh it once, and
+// all of them go on.
+func TestEightSessionsRefreshALoginOnce(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	program := i.write("tools/mine", `#!/bin/sh
+touch here; until [ -e go ]; do sleep 0.1; done
+curl -sS "$ANTHROPIC_BASE_URL/v1/messages" -H "authorization: Bearer $ANTHROPIC_API_KEY" -H "anthropic-version: 2023-06-01" -H "content-type: application/json" -d '{"model":"claude-sonnet-5-5","max_tokens":20,"messages":[{"role":"user","content":"hello"}]}'
+`)
+	check(t, os.Chmod(program, 0o755))
+	vendor, login := onLogin(t, i, scriptedmodel.Turn{Text: "Signed in."})
+	i.write("home/.config/nacre/config.toml", fmt.Sprintf("[agents.mine]\ncommand = [%q]\n", program)+login+"login = \"subscription\"\n")
+	var sessions []*running
+	for n := range 8 {
+		project := fmt.Sprintf("p%d", n)
+		check(t, os.Mkdir(filepath.Join(i.work, project), 0o755))
+		sessions = append(sessions, i.begin("agent", "--project", project, "mine"))
+	}
+	for n := range sessions {
+		eventually(t, "a session", func() bool { return isThere(filepath.Join(i.work, fmt.Sprintf("p%d/here", n))) })
+	}
+	for n := range sessions {
+		i.write(fmt.Sprintf("p%d/go", n), "")
+	}
+	for _, session := range sessions {
+		finish(t, session).want(t, 0, "Signed in.")
+	}
+	if vendor.Refreshes() != 1 {
+		t.Errorf("the login was refreshed %d times", vendor.Refreshes())
+	}
 }
 
 // U-02: a login that is half-written, that has ended, or that its vendor refreshes with another

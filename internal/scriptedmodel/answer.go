@@ -12,7 +12,8 @@ import (
 
 const scriptedFault = "scripted fault"
 
-// ServeHTTP answers POST /v1/messages, /v1/messages/count_tokens, /v1/responses and /v1/chat/completions.
+// ServeHTTP answers POST /v1/messages, /v1/messages/count_tokens, /v1/responses and /v1/chat/completions,
+// and with a login its refreshes and /backend-api/codex/responses.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d, known := dialects(r.URL.Path)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
@@ -26,6 +27,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 	s.inspect(r, body)
+	if !s.signedIn(w, r, d, body) {
+		return
+	}
 	if r.Method != http.MethodPost || !known {
 		s.fail("%s %s is not of an API that is spoken here", r.Method, r.URL.Path)
 		apiError(w, d, http.StatusNotFound, "no such path")

@@ -32,7 +32,7 @@ func dialects(path string) (dialect, bool) {
 	switch path {
 	case "/v1/messages", "/v1/messages/count_tokens":
 		return messages{}, true
-	case "/v1/responses":
+	case "/v1/responses", "/backend-api/codex/responses": // the second for a login
 		return responses{}, true
 	case "/v1/chat/completions":
 		return chat{}, true

@@ -9,6 +9,7 @@
 //	{
 //	  "forbid": ["sk-ant-real"],          // must occur in no header and no body
 //	  "want_header": {"x-api-key": "sk"}, // must arrive with exactly this value
+//	  "login": {"access": "a", "refresh": "r", "account": "x"}, // a subscription, see Login
 //	  "turns": [                          // the conversation, one element per answer
 //	    {
 //	      "expect": {"contains": ["fix it"], "matches": ["(?i)bug"], "tools": ["Bash"],
@@ -73,6 +74,8 @@ type Script struct {
 	WantHeader map[string]string `json:"want_header,omitempty"`
 	Turns      []Turn            `json:"turns"`
 	Others     []Other           `json:"others,omitempty"`
+	// Login, where it is set, is the only way in.
+	Login *Login `json:"login,omitempty"`
 }
 
 // Other answers requests that are not of the main conversation.
@@ -239,6 +242,9 @@ type Server struct {
 	requests []Request
 	// faults counts how often each turn has gone wrong.
 	faults map[string]int
+	// refreshes counts those of the login; revoked says that it ended.
+	refreshes int
+	revoked   bool
 }
 
 // New makes a server that plays the script. It opens nothing.
