@@ -245,6 +245,59 @@ func TestASecondSessionIsToldWhetherGitCanBeRead(t *testing.T) {
 	}
 }
 
+// U-04: conflicts of a merge, a cherry-pick and a revert that the user began are solved inside, and what is committed has
+// the parents and the author that the user's git would have given it. Of a rebase the user is told that it is theirs.
+func TestWhatTheUserBeganIsFinishedInside(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		begin []string
+		want  string
+	}{
+		"merge":       {[]string{"merge", "side"}, "MAIN SIDE by Ann: Merge branch 'side'"},
+		"cherry-pick": {[]string{"cherry-pick", "side"}, "MAIN by Bob: of side"},
+		"revert":      {[]string{"revert", "--no-edit", "HEAD~1"}, "MAIN by Ann: Revert \"before\""},
+		"rebase":      {[]string{"rebase", "side"}, "your git is in the middle of a rebase, and git inside does not know of it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := install(t)
+			i.gitUser()
+			i.project()
+			i.git("branch", "side")
+			for _, line := range []string{"before", "of main"} {
+				i.write("p/greeting.txt", line+"\n")
+				i.git("commit", "-q", "-a", "-m", line)
+			}
+			i.git("checkout", "-q", "side")
+			i.write("p/greeting.txt", "side\n")
+			i.git("commit", "-q", "-a", "-m", "of side", "--author", "Bob <bob@example.com>")
+			i.git("checkout", "-q", "main")
+			begin := i.command("git", append([]string{"-C", "p"}, c.begin...)...)
+			if out, err := begin.CombinedOutput(); err == nil {
+				t.Fatalf("there is no conflict: %s", out)
+			}
+			at := filepath.Join(i.work, "p/.git")
+			before := gitDir(t, at)
+			r := i.nacre("exec", "--session", "works", "--project", "p", "--", "sh", "-ec", "echo solved >greeting.txt; git add greeting.txt; git commit -q --no-edit")
+			if name == "rebase" {
+				has(t, r.stderr, c.want)
+				return
+			}
+			r.want(t, 0, "kept as nacre/works")
+			after := gitDir(t, at)
+			for file, sum := range before {
+				if after[file] != sum {
+					t.Errorf("%s is not as it was", file)
+				}
+			}
+			have := i.git("log", "-1", "--format=%P by %an: %s", "nacre/works")
+			if want := strings.NewReplacer("MAIN", i.git("rev-parse", "main"), "SIDE", i.git("rev-parse", "side")).Replace(c.want); have != want {
+				t.Errorf("have %q, want %q", have, want)
+			}
+		})
+	}
+}
+
 // nothingLeft wants nacre to keep nothing of what an agent's git directory held.
 func (i *installation) nothingLeft(t *testing.T) {
 	t.Helper()

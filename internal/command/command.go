@@ -171,11 +171,15 @@ func (o opened) posture(ctx context.Context, inside *Inside, caches Caches) (nac
 }
 
 // filter lets git inside filter what git LFS keeps, where that is there. What else filters
-// files does not run, and they would be committed as they are: the operator is told.
+// files does not run, and they would be committed as they are: the operator is told. So are they of what git inside
+// cannot go on with.
 func (o opened) filter(in *posture.Input) error {
 	var told []string
 	if names := o.git.Unfiltered(); len(names) > 0 {
 		told = append(told, fmt.Sprintf("the filters that the repository names do not run inside (%.100q): files that they filter would be committed as they are", names))
+	}
+	if name := gitdir.Unfinished(o.git); name != "" {
+		told = append(told, fmt.Sprintf("your git is in the middle of a %s, and git inside does not know of it: go on with it or abort it yourself", name))
 	}
 	switch {
 	case !o.git.FiltersLarge():

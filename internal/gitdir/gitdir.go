@@ -214,6 +214,9 @@ func (d *Dir) copyFiles() error {
 		{d.place.CommonDir, "info/exclude", maxSmall}, {d.place.GitDir, "info/sparse-checkout", maxSmall},
 		{d.place.CommonDir, "logs/refs/stash", maxSmall},
 	}
+	for _, name := range []string{"MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD"} { // what one commit ends
+		files = append(files, file{d.place.GitDir, name, maxSmall})
+	}
 	entries, err := os.ReadDir(d.place.GitDir)
 	if err != nil {
 		return err
@@ -229,6 +232,19 @@ func (d *Dir) copyFiles() error {
 		}
 	}
 	return nil
+}
+
+// Unfinished names what the user's git is in the middle of and git inside does not know; empty where that is nothing.
+func Unfinished(d *Dir) string {
+	if d == nil {
+		return ""
+	}
+	for _, sign := range []struct{ folder, name string }{{"rebase-merge", "rebase"}, {"rebase-apply", "rebase"}, {"sequencer", "cherry-pick or revert of several commits"}} {
+		if isFolder(filepath.Join(d.place.GitDir, sign.folder)) {
+			return sign.name
+		}
+	}
+	return ""
 }
 
 // copyFile keeps the time of change: git compares with it. No link leads it out of the folder.
