@@ -28,3 +28,16 @@ func TestAFileThatTheHostReplacesIsNotKeptAnyMore(t *testing.T) {
 		t.Errorf("have %q\n%s", i.read("p/.envrc"), have.stderr)
 	}
 }
+
+// M-13: what a package manager linked from a cache is one file with what is in the cache, and is named where it changed.
+func TestAFileOfACacheThatTheCommandChangedIsNamed(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.write("cache/lib.js", "of the cache\n")
+	check(t, os.MkdirAll(filepath.Join(i.work, "p/node_modules/a"), 0o755))
+	check(t, os.Link(filepath.Join(i.work, "cache/lib.js"), filepath.Join(i.work, "p/node_modules/a/lib.js")))
+	i.nacre("exec", "--project", "p", "--", "cat", "node_modules/a/lib.js").want(t, 0, "of the cache")
+	r := i.nacre("exec", "--project", "p", "--", "sh", "-c", "echo planted >>node_modules/a/lib.js")
+	r.want(t, 0, "lib.js is new or changed: a hard link", "of a package cache")
+}

@@ -24,6 +24,8 @@ const (
 	Agent
 	Nested
 	Named
+	// Shared is of files that are the same as others elsewhere, which were changed with them.
+	Shared
 	// Python and the next ones count when the project is built, tested or installed.
 	Python
 	Build
@@ -65,6 +67,7 @@ func factsOf(k Kind) facts {
 		Agent:        {"agent", Opening, "%s obeys it"},
 		Nested:       {"nested", Opening, "a git repository inside the project: git obeys its configuration"},
 		Named:        {"named", Opening, "%s names it, and runs or obeys it"},
+		Shared:       {"shared", Opening, "a hard link: a file outside of the project, such as one of a package cache, is the same file and changed with it"},
 		Python:       {"python", Building, "Python imports it in place of its own library, or of a tool"},
 		Build:        {"build", Building, "%s runs what it says"},
 		CI:           {"ci", Building, "%s runs what it says"},

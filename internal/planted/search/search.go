@@ -64,7 +64,7 @@ func Since(ctx context.Context, dir string, o Options) (Report, error) {
 	}
 	s := &searcher{
 		options: o, dir: dir, top: top, targets: map[string]bool{}, bare: map[string]bool{}, touched: map[string]bool{},
-		empty: map[string]planted.Class{}, seen: map[string]bool{}, count: map[planted.Level]int{},
+		empty: map[string]planted.Class{}, names: map[inode]uint64{}, linked: map[inode]linked{}, seen: map[string]bool{}, count: map[planted.Level]int{},
 	}
 	walked := tree.Walk(ctx, dir, tree.Options{
 		Since: o.Since, Entries: maxEntries, Depth: maxDepth, Skip: func(name string) bool { return name == ".git" },
@@ -72,6 +72,7 @@ func Since(ctx context.Context, dir string, o Options) (Report, error) {
 	if walked == nil || errors.Is(walked, tree.ErrTooBig) {
 		s.follow()
 		s.mentions()
+		s.shared()
 		closeOpen(s)
 		s.finish()
 	}
@@ -99,6 +100,9 @@ type searcher struct {
 	// empty are new folders whose name is what makes their files sensitive.
 	empty map[string]planted.Class
 	links []string
+	// names counts the names in the project of files that have several, and linked are those of them that are new.
+	names  map[inode]uint64
+	linked map[inode]linked
 	// open is what every user may write to since.
 	open []string
 	err  error
@@ -123,6 +127,9 @@ func (s *searcher) visit(f tree.Folder) {
 	fresh := false
 	for _, e := range f.Entries {
 		fresh = fresh || e.New
+		if e.Links > 1 && e.Mode.IsRegular() {
+			s.several(f.PathOf(e), e)
+		}
 	}
 	if fresh {
 		s.touch(f.Path)
@@ -131,6 +138,36 @@ func (s *searcher) visit(f tree.Folder) {
 	for _, e := range f.Entries {
 		if e.New || e.Mode&fs.ModeSymlink != 0 {
 			s.entry(f, in, e)
+		}
+	}
+}
+
+// inode is what the names of one file share, and linked one of them with how many there are, elsewhere too.
+type (
+	inode  struct{ device, number uint64 }
+	linked struct {
+		name  string
+		links uint64
+	}
+)
+
+// several notes a file that has several names.
+func (s *searcher) several(name string, e tree.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := inode{e.Device, e.Inode}
+	s.names[at]++
+	if e.New {
+		s.linked[at] = linked{name, e.Links}
+	}
+}
+
+// shared names what is new and has names outside of the project: what an agent writes to a file that a package manager
+// linked from its cache is in the cache, and in all projects that have it from there.
+func (s *searcher) shared() {
+	for at, file := range s.linked {
+		if file.links > s.names[at] {
+			s.note(file.name, planted.Class{Kind: planted.Shared})
 		}
 	}
 }

@@ -647,3 +647,51 @@ func TestWhatSomethingTrustedCallsIsNamed(t *testing.T) {
 		t.Errorf("have %v, want %v, %v", have, want, err)
 	}
 }
+
+// M-13: package managers link files from their caches into projects. What an agent writes to one of them
+// changes the cache, which is named; what has all of its names in the project is not.
+func TestAFileThatIsTheSameElsewhereIsNamed(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	put := func(name, text string) {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(from, to string) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.Link(from, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"lib.js", "kept.js", "twice.txt"} {
+		put(filepath.Join(cache, name), "of the cache")
+		link(filepath.Join(cache, name), at("node_modules/a/"+name))
+	}
+	link(at("node_modules/a/twice.txt"), at("sub/twice.txt"))
+	put(at("one.txt"), "x")
+	link(at("one.txt"), at("sub/two.txt"))
+	info, err := os.Stat(at("sub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := nextTick(t, dir, info.ModTime())
+	for _, name := range []string{"node_modules/a/lib.js", "sub/twice.txt", "one.txt"} {
+		put(at(name), "of the agent")
+	}
+	found, _, err := since(t, dir, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shared []string
+	for _, f := range found {
+		if f.Kind == planted.Shared {
+			shared = append(shared, filepath.Base(f.Path))
+		}
+	}
+	if slices.Sort(shared); !slices.Equal(shared, []string{"lib.js", "twice.txt"}) {
+		t.Errorf("have %v of %+v", shared, found)
+	}
+}
