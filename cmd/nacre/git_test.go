@@ -245,8 +245,8 @@ func TestASecondSessionIsToldWhetherGitCanBeRead(t *testing.T) {
 	}
 }
 
-// U-04: conflicts of a merge, a cherry-pick and a revert that the user began are solved inside, and what is committed has
-// the parents and the author that the user's git would have given it. Of a rebase the user is told that it is theirs.
+// U-04: conflicts of a merge, a cherry-pick and a revert that the user began are solved inside. What is committed has the
+// parents and the author that the user's git would have given it. Of a rebase the user is told that it is theirs.
 func TestWhatTheUserBeganIsFinishedInside(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
