@@ -162,8 +162,8 @@ func (s *searcher) several(name string, e tree.Entry) {
 	}
 }
 
-// shared names what is new and has names outside of the project: what an agent writes to a file that a package manager
-// linked from its cache is in the cache, and in all projects that have it from there.
+// shared names what is new and has names outside of the project. A package manager may have linked it from its cache, and
+// what an agent wrote to it is in the cache, too.
 func (s *searcher) shared() {
 	for at, file := range s.linked {
 		if file.links > s.names[at] {
