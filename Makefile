@@ -91,7 +91,7 @@ endif
 
 ci-full: fixtures older ## pass the tests at their large sizes: tens of thousands of files, gigabytes, minutes each
 	NACRE_BUILT=$(abspath $(BIN)) NACRE_OLDER=$(abspath $(BIN))/older NACRE_SIZE=full $(GOTEST) -count=1 -timeout 60m ./...
-	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/nacre
+	bash .ci/macos
 	$(MAKE) kube
 	NACRE_SIZE=full $(MAKE) test-k8s
 	[ "$$(id -u)" != 0 ] || bash .ci/engines $(GOTEST) -count=1 -timeout 30m ./internal/sandbox ./internal/sandbox/probe

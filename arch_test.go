@@ -56,8 +56,8 @@ var floors = map[string]int{
 	"audit": 2, "internal/registry": 2, "internal/approval": 2, "internal/memory": 2,
 	"internal/revocation": 2, "internal/revocation/shared": 2, "internal/ledger": 2, "internal/guard": 2, "internal/confine": 2, "internal/sigv4": 2,
 	"internal/schedule": 2, "internal/sqlitefile": 2, "internal/inbox": 2, "internal/disk": 2,
-	// paths of the host
-	"internal/hostpath": 2,
+	// paths of the host, and whose process is at the other end of a socket
+	"internal/hostpath": 2, "internal/socket": 2,
 	// the database that nodes share, and who of them is alive
 	"internal/database": 2, "internal/node": 2,
 	// the chains of all machines
@@ -139,6 +139,8 @@ var wings = map[string]string{
 	"internal/sandbox/seccomp":    "internal/sandbox",
 	"internal/sandbox/spawn":      "internal/sandbox",
 	"internal/sandbox/container":  "internal/sandbox",
+	"internal/sandbox/handout":    "internal/sandbox",
+	"internal/sandbox/loopback":   "internal/sandbox",
 	"internal/egress/gitwire":     "internal/egress",
 	"internal/egress/fields":      "internal/egress",
 	"internal/egress/certificate": "internal/egress",

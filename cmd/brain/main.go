@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command brain runs inside the sandbox and is the brains of nacre's own: it
 // plays recordings, and asks models. It promises nothing about the sandbox
 // around it.

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Command nacre seals an agent behind one door. It runs commands and agents in a sandbox, decides
 // and records what they ask for, verifies what they made, and proves what happened. The table of
 // its commands is in commands.go; each group of them is a room of its own below internal.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command sandbox-init is PID 1 of a native sandbox. Only nacre starts it.
 package main
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package demo shows a sealed run under attack, on the machine it runs on. A recorded agent works
 // on a real git project in a real sandbox and falls for an injected instruction. What was tried and
 // which layer stopped it is read from the audit and from witnesses on the host, never from the

@@ -277,7 +277,7 @@ func checkDisk(_ context.Context, inst *installation.Installation) []installatio
 func freeAt(dir string) (int64, error) {
 	var stat syscall.Statfs_t
 	err := syscall.Statfs(dir, &stat)
-	return int64(stat.Bavail) * stat.Bsize, err //nolint:gosec // blocks of a disk are fewer than 1<<63
+	return int64(stat.Bavail) * int64(stat.Bsize), err //nolint:gosec // blocks of a disk are fewer than 1<<63
 }
 
 // IsShort reports that the disk of the state has less room than a run wants.

@@ -8,16 +8,14 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/config"
 	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/socket"
 	"github.com/nacre-dev/nacre/plugin"
 )
 
@@ -109,9 +107,9 @@ func Paused(ctx context.Context, d time.Duration) bool {
 }
 
 // forwardTo carries one connection, and closes it at its end.
-func forwardTo(ctx context.Context, conn net.Conn, socket string) {
+func forwardTo(ctx context.Context, conn net.Conn, path string) {
 	defer func() { _ = conn.Close() }()
-	handler, err := dialSocket(ctx, socket)
+	handler, err := dialHandler(ctx, path)
 	if err != nil {
 		return
 	}
@@ -167,23 +165,9 @@ func closeWrite(c net.Conn) {
 	}
 }
 
-// dialSocket connects to a socket in a folder that its handler can write to. The name is opened
-// once and without following a link. What was opened has to be a socket, and that very one is
-// connected to.
-func dialSocket(ctx context.Context, name string) (net.Conn, error) {
-	fd, err := unix.Open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	defer func() { _ = unix.Close(fd) }() // O_PATH: nothing to lose
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return nil, err
-	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return nil, fmt.Errorf("%s is no socket: refused", name)
-	}
+// dialHandler connects to the handler's socket, in a folder that the handler can write to.
+func dialHandler(ctx context.Context, path string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, listenDial)
 	defer cancel()
-	return (&net.Dialer{}).DialContext(ctx, "unix", "/proc/self/fd/"+strconv.Itoa(fd))
+	return socket.Dial(ctx, path)
 }

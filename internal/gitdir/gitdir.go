@@ -334,7 +334,7 @@ func markOf(name string) (mark, error) {
 	if !ok {
 		return mark{}, fmt.Errorf("%s: its inode is not known", name)
 	}
-	return mark{int64(stat.Ino), stat.Mtim.Sec, stat.Mtim.Nsec}, nil //nolint:gosec // told apart, not counted with
+	return mark{int64(stat.Ino), info.ModTime().Unix(), int64(info.ModTime().Nanosecond())}, nil //nolint:gosec // told apart, not counted with
 }
 
 // Close lets go of the work tree; what nobody took stays for the next session.

@@ -15,8 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nacre-dev/nacre/internal/consent"
 	"github.com/nacre-dev/nacre/internal/hostpath"
 )
@@ -249,17 +247,6 @@ func (g *git) run(ctx context.Context, out io.Writer, in io.Reader, args ...stri
 		return fmt.Errorf("git %s: %w", args[0], err)
 	}
 	return limited
-}
-
-// limit bounds what git and its helpers may write and hold.
-func limit(pid int) error {
-	for resource, most := range map[int]uint64{unix.RLIMIT_FSIZE: gitPack, unix.RLIMIT_AS: gitMemory, unix.RLIMIT_CORE: 0} {
-		err := unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
-		if err != nil && !errors.Is(err, unix.ESRCH) { // it may have ended already
-			return fmt.Errorf("limit git: %w", err)
-		}
-	}
-	return nil
 }
 
 // records takes as many records, each with a NUL at its end, as a plugin may have files. A tree of

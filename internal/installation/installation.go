@@ -165,7 +165,7 @@ func CheckRights(dir string) error {
 // mountedReadOnly tells of a place such as a container's volume, whose rights say nothing.
 func mountedReadOnly(path string) bool {
 	var on unix.Statfs_t
-	return unix.Statfs(path, &on) == nil && on.Flags&unix.ST_RDONLY != 0
+	return unix.Statfs(path, &on) == nil && on.Flags&readOnlyMount != 0
 }
 
 // policyFiles are where an operator's policy can be; there is one of them at most.

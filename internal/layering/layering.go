@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -95,8 +94,8 @@ func (m Machine) file() string {
 
 // now is of what it is tried.
 func (m Machine) now() (tried, error) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return tried{Boot: strings.TrimSpace(string(boot)), Backend: m.Box.Name(), Version: m.Version}, err
+	boot, err := disk.Boot()
+	return tried{Boot: boot, Backend: m.Box.Name(), Version: m.Version}, err
 }
 
 // Try tries it, and writes down what it saw.
@@ -176,8 +175,7 @@ func sawLayer(base, upper string) error {
 			return errors.Join(fmt.Errorf("the layer does not hold what was written over its base: %s", filepath.Base(name)), err)
 		}
 	}
-	var st unix.Stat_t
-	if err := unix.Lstat(filepath.Join(upper, "gone"), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != 0 {
+	if info, err := os.Lstat(filepath.Join(upper, "gone")); err != nil || !overlay.IsGone(info) {
 		return errors.Join(errors.New("the layer does not hold what was removed"), err)
 	}
 	return nil

@@ -109,8 +109,8 @@ func Pause(ctx context.Context) error {
 
 // Boot tells the boots of the machine apart.
 func Boot() (string, error) {
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if id := strings.TrimSpace(string(text)); err == nil && id != "" {
+	id, err := disk.Boot()
+	if err == nil && id != "" {
 		return id, nil
 	}
 	return "", errors.Join(errors.New("the kernel does not say which boot this is"), err)

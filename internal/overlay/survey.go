@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -64,12 +65,12 @@ func sumFolder(fd int, names []string) ([]byte, int64, error) {
 	var bytes int64
 	for _, name := range append([]string{""}, names...) {
 		var st unix.Stat_t
-		if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH); err != nil {
+		if err := unix.Fstatat(fd, cmp.Or(name, "."), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return nil, 0, err
 		}
 		record := append([]byte(name), 0)
 		for _, n := range []uint64{
-			uint64(st.Mode), st.Ino, uint64(st.Nlink), uint64(st.Uid), uint64(st.Gid), uint64(st.Size), st.Rdev, //nolint:gosec // digested, not counted with
+			uint64(st.Mode), st.Ino, uint64(st.Nlink), uint64(st.Uid), uint64(st.Gid), uint64(st.Size), uint64(st.Rdev), //nolint:gosec,unconvert // digested, not counted with
 			uint64(st.Mtim.Nano()), uint64(st.Ctim.Nano()), //nolint:gosec // digested, not counted with
 		} {
 			record = binary.BigEndian.AppendUint64(record, n)

@@ -120,7 +120,7 @@ func checkPinName(name string) error {
 // open opens a regular file of the workspace. Its agent can put anything there at any time, so the kernel
 // resolves the name without following a link. What was opened is looked at, not what the name says.
 func (p *Pinner) open(name string) (*os.File, int64, error) {
-	root, err := openat2(unix.AT_FDCWD, p.workspace, unix.O_PATH|unix.O_DIRECTORY, 0)
+	root, err := disk.Open(unix.AT_FDCWD, p.workspace, disk.LookOnly|unix.O_DIRECTORY, false)
 	if err != nil {
 		return nil, 0, fmt.Errorf("workspace: %w", err)
 	}
@@ -148,7 +148,7 @@ func (p *Pinner) openShown(root int, name string) (int, error) {
 	if base == "" {
 		return p.openIn(root, name)
 	}
-	under, err := openat2(unix.AT_FDCWD, base, unix.O_PATH|unix.O_DIRECTORY, 0)
+	under, err := disk.Open(unix.AT_FDCWD, base, disk.LookOnly|unix.O_DIRECTORY, false)
 	if err != nil {
 		return -1, err
 	}
@@ -171,7 +171,7 @@ var errRemoved = errors.New("the file was removed")
 // removed tells such a mark, which cannot be opened and which nobody but root may read, from a socket and
 // from a file that may not be read.
 func removed(root int, name string) bool {
-	fd, err := openat2(root, name, unix.O_PATH|unix.O_NOFOLLOW, unix.RESOLVE_BENEATH)
+	fd, err := disk.Open(root, name, disk.LookOnly|unix.O_NOFOLLOW, true)
 	if err != nil {
 		return false
 	}
@@ -187,19 +187,13 @@ func (p *Pinner) openIn(root int, name string) (fd int, err error) {
 	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
 	err = disk.AsOwner(root, func() error {
 		for range maxReopened {
-			if fd, err = openat2(root, name, flags, unix.RESOLVE_BENEATH); !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			if fd, err = disk.Open(root, name, flags, true); !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
 				break
 			}
 		}
 		return err
 	})
 	return fd, err
-}
-
-func openat2(dir int, name string, flags, resolve uint64) (int, error) {
-	return unix.Openat2(dir, name, &unix.OpenHow{
-		Flags: flags | unix.O_CLOEXEC, Resolve: resolve | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
 }
 
 // whyNotOpened says to an agent what it can mend.

@@ -1,7 +1,7 @@
 // Package ports publishes what listens inside a sandbox on the loopback of this
 // machine, on 127.0.0.1 and ::1 and nowhere else (U-06).
 //
-// The host accepts, and connects through [sandbox.Network] to the one port inside that was named.
+// The host accepts, and connects through [loopback.Network] to the one port inside that was named.
 // Nothing inside says where the host connects to, and nothing of it is reached that does not listen
 // on the sandbox's own loopback. Bytes pass as they are, so that HTTP and websockets do; each
 // direction ends by itself. What is published ends with the session.
@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/sandbox/loopback"
 )
 
 const (
@@ -55,7 +55,7 @@ type Options struct {
 // Published is what a session publishes. A nil one is nothing.
 type Published struct {
 	o       Options
-	network *sandbox.Network
+	network *loopback.Network
 	ctx     context.Context //nolint:containedctx // the lifetime of what is published, which Close ends
 	end     context.CancelFunc
 	working sync.WaitGroup
@@ -77,7 +77,7 @@ func Open(ctx context.Context, o Options) (*Published, error) {
 	if o.Nothing() {
 		return nil, nil
 	}
-	network, err := sandbox.NewNetwork()
+	network, err := loopback.New()
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func Open(ctx context.Context, o Options) (*Published, error) {
 }
 
 // Network is what the sandbox is started with; nil where nothing is published.
-func (p *Published) Network() *sandbox.Network {
+func (p *Published) Network() *loopback.Network {
 	if p == nil {
 		return nil
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package prove
 
 import (
@@ -20,8 +22,6 @@ import (
 )
 
 const (
-	// failOpen is the class of rows about installations of which a part is broken.
-	failOpen = "fail open"
 	// brokenTime is how long the program has in one of them.
 	brokenTime = 30 * time.Second
 	// configPath is where an installation's configuration lies, below its home.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package prove
 
 import (
@@ -18,8 +20,7 @@ import (
 )
 
 const (
-	marker = "nacre-probe-secret-f3a9"
-	token  = "nacre-probe-token-71d0" //nolint:gosec // a decoy
+	token = "nacre-probe-token-71d0" //nolint:gosec // a decoy
 	// secretVariable is in the environment of the process that starts sandboxes.
 	secretVariable = "NACRE_PROBE_SECRET" //nolint:gosec // a name
 )

@@ -19,6 +19,8 @@ import (
 )
 
 const (
+	// failOpen is the class of rows about installations of which a part is broken.
+	failOpen = "fail open"
 	// ownRules is the class of rows about the operator's rules.
 	ownRules = "egress rules"
 	// maxRules is how many rules are tried; the others are counted.

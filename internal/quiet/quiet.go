@@ -167,7 +167,7 @@ func (v *view) info(path string, info fs.FileInfo) {
 		v.unclear = true
 		return
 	}
-	changed := time.Unix(stat.Ctim.Unix())
+	changed := disk.ChangeTime(stat)
 	if v.files++; v.files > maxQuietFiles || changed.After(v.before) || info.ModTime().After(v.before) {
 		v.unclear = true
 	}

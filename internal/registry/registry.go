@@ -250,8 +250,7 @@ func (h *Held) Settled() error {
 // Release lets the session go. Closing alone would let it go only once every
 // program that is just being started has closed what it inherited.
 func (h *Held) Release() error {
-	free := unix.Flock_t{Type: unix.F_UNLCK}
-	return errors.Join(unix.FcntlFlock(h.lock.Fd(), unix.F_OFD_SETLK, &free), h.lock.Close())
+	return errors.Join(freeLock(h.lock), h.lock.Close())
 }
 
 // begin says who holds the session. Of a new one nothing is lost with it in a
@@ -347,7 +346,7 @@ func isLocked(path string) bool {
 	}
 	defer func() { _ = file.Close() }() // opened for reading only
 	query := unix.Flock_t{Type: unix.F_RDLCK}
-	if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, &query); err != nil {
+	if err := unix.FcntlFlock(file.Fd(), askLock, &query); err != nil {
 		return true
 	}
 	return query.Type != unix.F_UNLCK
@@ -382,15 +381,13 @@ func readSession(dir string) (Session, error) {
 	return s, nil
 }
 
-// lockFile takes an open-file-description lock: it ends with the last
-// descriptor, which is when the process ends, however it ends.
+// lockFile opens a file and takes its lock, see [takeLock].
 func lockFile(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	want := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &want); err != nil {
+	if err := takeLock(file); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
@@ -239,7 +237,7 @@ func (p *landing) follow(ctx context.Context, j journal, m *move) ([]string, err
 		return nil, err
 	}
 	p.reached("unlocked")
-	if err := syncFileSystem(p.place.top); err != nil {
+	if err := disk.SyncFileSystem(p.place.top); err != nil {
 		return nil, err
 	}
 	return left, p.journals.forget()
@@ -304,14 +302,6 @@ func (w *worktree) installed(ctx context.Context, j journal, index *indexCopy) (
 		}
 	}
 	return !slices.ContainsFunc(ops, func(o op) bool { return have[o.path] != o.to }), nil
-}
-
-func syncFileSystem(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
 }
 
 // deletions are the paths that a landing deletes.

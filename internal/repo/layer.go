@@ -13,8 +13,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/overlay"
@@ -282,7 +280,7 @@ func hide(root *os.Root, name string) error {
 	if err != nil {
 		return fmt.Errorf("layer: %w", err)
 	}
-	err = unix.Mknodat(int(in.Fd()), path.Base(name), unix.S_IFCHR, 0)
+	err = disk.Whiteout(int(in.Fd()), path.Base(name))
 	if err = errors.Join(err, in.Close()); err != nil {
 		return fmt.Errorf("layer: hide %q: %w", name, err)
 	}

@@ -70,7 +70,7 @@ type version struct {
 	inode  uint64
 	links  uint64
 	size   int64
-	ctime  syscall.Timespec
+	ctime  int64
 }
 
 // Share adds the revocations that the machines of an installation share. What any of them revokes
@@ -202,7 +202,7 @@ func (l *List) current() bool {
 }
 
 func versionOf(st *syscall.Stat_t) version {
-	return version{uint64(st.Dev), st.Ino, uint64(st.Nlink), st.Size, st.Ctim} //nolint:unconvert,nolintlint // narrower on some systems
+	return version{uint64(st.Dev), st.Ino, uint64(st.Nlink), st.Size, disk.ChangeTime(st).UnixNano()} //nolint:unconvert,nolintlint // narrower on some systems
 }
 
 func (l *List) refresh() error {

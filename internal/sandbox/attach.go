@@ -1,17 +1,9 @@
+//go:build linux
+
 package sandbox
 
 import (
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
-)
-
-// mapping says whether a bind shows the files of its owner as the agent's.
-// It matters for root only: an ordinary user's files are the agent's anyway.
-type mapping uint8
-
-const (
-	mapRequired mapping = iota
-	mapWhere            // where the file system can
-	mapNever
 )
 
 // attach adds a bind to the plan. Root prepares the mount here, because the sandbox may not be able

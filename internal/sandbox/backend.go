@@ -1,3 +1,8 @@
+// Package sandbox promises that a program runs with what its posture names and nothing else (M-10,
+// M-12). It uses namespaces, a root built from nothing, no host user, no capabilities, Landlock and
+// a system call allow-list. It runs on Linux without a daemon, as root or as an ordinary user. When
+// something it needs is missing it refuses and names it; what this machine cannot enforce is in
+// [Support]. It does not decide what a posture holds.
 package sandbox
 
 import "context"
@@ -36,9 +41,3 @@ type Process interface {
 	Freeze() error
 	Thaw() error
 }
-
-// Name is "native".
-func (n *Native) Name() string { return "native" }
-
-// HostTools is true: a native sandbox has no image.
-func (n *Native) HostTools() bool { return true }

@@ -94,7 +94,7 @@ func (f *feed) ready(fd int, events int16) bool {
 
 // giveBack sets a file to behind what was taken from the pipe.
 func (f *feed) giveBack(pipe *os.File) {
-	unread, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
+	unread, err := unix.IoctlGetInt(int(pipe.Fd()), unreadSize)
 	if err == nil && unread+f.held > 0 {
 		_, _ = f.from.Seek(-int64(unread+f.held), io.SeekCurrent) // where that fails it is as after any reader
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package sandbox
 
 import (
@@ -17,9 +19,6 @@ import (
 
 // errKept refuses a folder that no session is shown because its agent asked.
 var errKept = errors.New("refused")
-
-// ErrReplaced refuses a folder that is not any more what a person was shown.
-var ErrReplaced = errors.New("it was removed, replaced or mounted upon after it was asked for: refused")
 
 // Folder is a folder of the host that an agent asked to see, opened once: what was looked at is
 // what is shown, whatever its path leads to by then.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package sandbox
 
 import (
@@ -23,8 +25,6 @@ type idmaps struct {
 	mu   sync.Mutex
 	open map[owner]*os.File
 }
-
-type owner struct{ uid, gid int }
 
 // namespace returns a user namespace in which the owner's files are the agent's.
 func (m *idmaps) namespace(n *Mapper, o owner) (*os.File, error) {

@@ -170,8 +170,7 @@ func conduit(to *os.File) (read, write *os.File, err error) {
 	if read, write, err = os.Pipe(); err != nil {
 		return nil, nil, err
 	}
-	fd := int(write.Fd()) // blocking from here on, as programs expect of their streams
-	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize)
+	widen(write)
 	return read, write, nil
 }
 
@@ -182,10 +181,10 @@ func screen(to *os.File) (master, slave *os.File, err error) {
 		return nil, nil, err
 	}
 	copySize(to, slave)
-	modes, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	modes, err := unix.IoctlGetTermios(int(slave.Fd()), getTermios)
 	if err == nil {
 		modes.Oflag &^= unix.OPOST
-		err = unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, modes)
+		err = unix.IoctlSetTermios(int(slave.Fd()), setTermios, modes)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("terminal: %w", err), master.Close(), slave.Close())
@@ -292,7 +291,7 @@ func (r *relay) take() (taken int64, copied bool, err error) {
 	defer r.meter.mu.Unlock()
 	room := r.meter.limit - r.meter.used.Load()
 	if room > 0 && r.buffer == nil {
-		n, err := unix.Splice(r.from, nil, r.to, nil, int(min(room, relaySize)), unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		n, err := move(r.from, r.to, int(min(room, relaySize)))
 		if !errors.Is(err, unix.EINVAL) {
 			_ = r.meter.count(max(n, 0)) // there was room
 			return n, false, err

@@ -1,8 +1,5 @@
-// Package sandbox promises that a program runs with what its posture names and nothing else (M-10,
-// M-12). It uses namespaces, a root built from nothing, no host user, no capabilities, Landlock and
-// a system call allow-list. It runs on Linux without a daemon, as root or as an ordinary user. When
-// something it needs is missing it refuses and names it; what this machine cannot enforce is in
-// [Support]. It does not decide what a posture holds.
+//go:build linux
+
 package sandbox
 
 import (
@@ -16,24 +13,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
 )
 
-// Init is argv[0] of a process that must run [Main].
-const Init = inside.Name
-
-// Options of Open. The zero value re-executes this program, keeps no records
-// of what runs, and refuses kernels without Landlock.
-type Options struct {
-	// Init is the path of the sandbox-init binary; empty re-executes this
-	// program with argv[0] "sandbox-init", upon which it must call Main.
-	Init string
-	// StateDir holds a record per running sandbox, for EndOrphans. Empty keeps none.
-	StateDir string
-	// WithoutLandlock accepts a kernel that has none.
-	WithoutLandlock bool
-	// Ahead says that a sandbox will be started soon: Open begins with what does
-	// not depend on its command, beside whatever the caller does meanwhile.
-	Ahead bool
-}
-
 // Native starts sandboxes on this machine. It may be used concurrently.
 type Native struct {
 	*Mapper
@@ -42,9 +21,6 @@ type Native struct {
 	cgroups  cgroups
 	ready    chan *first // at most one, and closed then
 }
-
-// Main is what cmd/sandbox-init runs, and a program re-executed by Open.
-func Main(args []string) int { return inside.Main(args) }
 
 // Open begins to copy the init binary out of reach and returns. Whether this
 // machine lets sandboxes run at all is tried by [Support], and by Start when it fails.
@@ -184,3 +160,12 @@ func copyWithin(target, source *os.File) error {
 		}
 	}
 }
+
+// Name is "native".
+func (n *Native) Name() string { return "native" }
+
+// HostTools is true: a native sandbox has no image.
+func (n *Native) HostTools() bool { return true }
+
+// Main is what cmd/sandbox-init runs, and a program re-executed by Open.
+func Main(args []string) int { return inside.Main(args) }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sandbox"
+	"github.com/nacre-dev/nacre/internal/sandbox/loopback"
 )
 
 // serveAt makes this program answer at an address, inside.
@@ -41,9 +42,9 @@ func echo(at string) error {
 
 // answering starts a sandbox in which a program listens. It is nil where the backend says
 // that it hands out no sockets, as one whose kernel is not this machine's.
-func answering(t *testing.T, b sandbox.Backend, at string) *sandbox.Network {
+func answering(t *testing.T, b sandbox.Backend, at string) *loopback.Network {
 	t.Helper()
-	network, err := sandbox.NewNetwork()
+	network, err := loopback.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func answering(t *testing.T, b sandbox.Backend, at string) *sandbox.Network {
 	c.Posture.Env = append(c.Posture.Env, serveAt+"="+at)
 	p, err := b.Start(t.Context(), c)
 	_ = stdoutWrite.Close()
-	if errors.Is(err, sandbox.ErrNoNetwork) && hasOwnKernel(b) {
+	if errors.Is(err, loopback.ErrNone) && hasOwnKernel(b) {
 		return nil
 	}
 	if err != nil {
@@ -88,7 +89,7 @@ func TestTheHostReachesAPortInside(t *testing.T) {
 }
 
 // isReached speaks to what listens on port 3000 inside.
-func isReached(t *testing.T, network *sandbox.Network) {
+func isReached(t *testing.T, network *loopback.Network) {
 	t.Helper()
 	if ports, err := network.Listening(); err != nil || !slices.Equal(ports, []uint16{3000}) {
 		t.Errorf("have ports %v, %v", ports, err)
@@ -139,7 +140,7 @@ func TestTheNetworkInsideIsNotTheHosts(t *testing.T) {
 // U-06: once the sandbox is gone, nothing is reached and nobody waits.
 func TestAnEndedSandboxIsNotReached(t *testing.T) {
 	onEach(t, func(t *testing.T, b sandbox.Backend) {
-		network, err := sandbox.NewNetwork()
+		network, err := loopback.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +148,7 @@ func TestAnEndedSandboxIsNotReached(t *testing.T) {
 		c := sealed(b, "exit 0")
 		c.Network = network
 		if hasOwnKernel(b) {
-			if _, err := b.Start(t.Context(), c); !errors.Is(err, sandbox.ErrNoNetwork) {
+			if _, err := b.Start(t.Context(), c); !errors.Is(err, loopback.ErrNone) {
 				t.Errorf("have %v", err)
 			}
 			return

@@ -1,3 +1,5 @@
+//go:build linux
+
 package sandbox
 
 import (
@@ -32,13 +34,6 @@ type record struct {
 	Groups  []string `json:"groups,omitempty"`
 }
 
-// Identity is a process that no later one can be mistaken for.
-type Identity struct {
-	Boot  string `json:"boot"`
-	Pid   int    `json:"pid"`
-	Start string `json:"start"` // clock ticks after boot
-}
-
 func writeRecord(stateDir, label string, pid int, groups []string) (string, error) {
 	dir := filepath.Join(stateDir, recordDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -62,31 +57,6 @@ func writeRecord(stateDir, label string, pid int, groups []string) (string, erro
 		return "", fmt.Errorf("record: %w", err)
 	}
 	return name, os.Rename(partial, name)
-}
-
-// Identify returns the identity of a living process.
-func Identify(pid int) (Identity, error) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return Identity{}, err
-	}
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return Identity{}, err
-	}
-	// The name in parentheses may hold anything; field 22 is the start.
-	_, rest, _ := strings.Cut(string(stat[max(0, strings.LastIndexByte(string(stat), ')')):]), " ")
-	fields := strings.Fields(rest)
-	if len(fields) < 20 || fields[0] == "Z" {
-		return Identity{}, fmt.Errorf("process %d: %w", pid, os.ErrNotExist)
-	}
-	return Identity{strings.TrimSpace(string(boot)), pid, fields[19]}, nil
-}
-
-// Lives reports whether the process is there and is the same one.
-func (i Identity) Lives() bool {
-	now, err := Identify(i.Pid)
-	return err == nil && now == i
 }
 
 // EndOrphans kills the sandboxes recorded in stateDir whose nacre is gone, and

@@ -1,3 +1,5 @@
+//go:build linux
+
 package sandbox
 
 import (
@@ -9,6 +11,7 @@ import (
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+	"github.com/nacre-dev/nacre/internal/sandbox/loopback"
 )
 
 // Sizes of the tmpfs that every sandbox has, in bytes, unless the posture
@@ -19,9 +22,6 @@ const (
 	shmSize  = 64 << 20
 	runSize  = 16 << 20
 )
-
-// maxMounts of a posture.
-const maxMounts = 512
 
 // plan is the posture as PID 1 carries it out, with the mount trees it inherits.
 type plan struct {
@@ -76,7 +76,7 @@ func (n *Native) newPlan(c Command) (*plan, error) {
 }
 
 // addNetwork sends PID 1 the socket over which it is asked for sockets.
-func (p *plan) addNetwork(n *Network) error {
+func (p *plan) addNetwork(n *loopback.Network) error {
 	theirs, err := n.HandOver()
 	if err != nil {
 		return err

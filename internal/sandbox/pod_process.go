@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
 )
 
@@ -79,11 +77,10 @@ func (b *Pods) Start(ctx context.Context, c Command) (Process, error) {
 // launch starts the program in a process group of its own: what a person presses is
 // nacre's to answer.
 func (p *podProcess) launch(program string, c Command) error {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	ours, theirs, err := socketPair()
 	if err != nil {
 		return err
 	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
 	defer func() { _, _ = ours.Close(), theirs.Close() }() // each has its own copy
 	if p.control, err = net.FileConn(ours); err != nil {
 		return err

@@ -1,3 +1,5 @@
+//go:build linux
+
 package sandbox
 
 import (
@@ -16,31 +18,6 @@ import (
 // killTimeout is how long Kill waits for the last process to be gone.
 const killTimeout = 10 * time.Second
 
-// Exit says how the agent ended.
-type Exit struct {
-	// Code is the exit code; 128 + Signal where a signal ended it.
-	Code   int
-	Signal syscall.Signal
-	// TimedOut is set when the wall limit ended it.
-	TimedOut bool
-	// OOM is set when the kernel killed a process of it for memory.
-	OOM bool
-	// Killed is set when Kill or the context ended it.
-	Killed bool
-}
-
-// Memory says that the kernel ended processes for their memory, and at which limit;
-// "" where it did not.
-func (e Exit) Memory(limit int64) string {
-	switch {
-	case !e.OOM:
-		return ""
-	case e.Code == 128+int(syscall.SIGKILL):
-		return "the memory limit (" + Bytes(limit) + ") ended the command"
-	}
-	return "the memory limit (" + Bytes(limit) + ") ended a process of the command"
-}
-
 // process is a running native sandbox.
 type process struct {
 	first  *first
@@ -51,13 +28,6 @@ type process struct {
 	exit   Exit
 	err    error
 }
-
-// why a sandbox was ended from outside.
-const (
-	endedByWall int32 = iota + 1
-	endedByKill
-	endedByContext
-)
 
 // Pid is the host's process id of PID 1.
 func (p *process) Pid() int { return p.first.process.Pid }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,28 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
-
-// OpenPty opens a pseudo terminal. The slave goes to Command.Stdin, Stdout and Stderr with Terminal
-// set, and is closed after Start. The master is read and written by the caller, who closes it.
-func OpenPty() (master, slave *os.File, err error) {
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("pseudo terminal: %w", err)
-	}
-	master = os.NewFile(uintptr(fd), "ptmx")
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		_ = master.Close()
-		return nil, nil, fmt.Errorf("pseudo terminal: %w", err)
-	}
-	// TIOCGPTPEER opens the other end without a path that could be another file.
-	const flags = unix.O_RDWR | unix.O_NOCTTY | unix.O_CLOEXEC
-	peer, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, flags)
-	if e != 0 {
-		_ = master.Close()
-		return nil, nil, fmt.Errorf("pseudo terminal: %w", e)
-	}
-	return master, os.NewFile(peer, "pts"), nil
-}
 
 // Face stands between a person's terminal and the program on the pseudo terminal.
 type Face interface {
@@ -153,12 +130,7 @@ func suspend(in, master, stop *os.File, face Face, before *term.State) error {
 	if err := term.Restore(int(in.Fd()), before); err != nil {
 		return fmt.Errorf("%w: %w", ErrHungUp, err)
 	}
-	runtime.LockOSThread()
-	// To this thread: it stops here. A signal to the job could stop the process before or
-	// after this line, and a second one would stop it again after the shell went on.
-	err := unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
-	runtime.UnlockOSThread()
-	if err != nil {
+	if err := stopSelf(); err != nil {
 		return err
 	}
 	for !inForeground(int(in.Fd())) {
@@ -188,7 +160,7 @@ func inForeground(fd int) bool {
 // Draws tells whether the program on a pseudo terminal takes each key as it is typed, as
 // one does that draws on it.
 func Draws(master *os.File) bool {
-	state, err := unix.IoctlGetTermios(int(master.Fd()), unix.TCGETS)
+	state, err := unix.IoctlGetTermios(int(master.Fd()), getTermios)
 	return err == nil && state.Lflag&unix.ICANON == 0
 }
 
@@ -197,11 +169,11 @@ func Draws(master *os.File) bool {
 // it and do nothing.
 func Alone(master *os.File) bool {
 	fd := int(master.Fd())
-	state, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	state, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil || state.Lflag&unix.ICANON == 0 || state.Lflag&unix.ISIG == 0 {
 		return false
 	}
-	session, err := unix.IoctlGetInt(fd, unix.TIOCGSID)
+	session, err := unix.IoctlGetInt(fd, getSession)
 	if err != nil {
 		return false
 	}

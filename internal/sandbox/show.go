@@ -1,3 +1,5 @@
+//go:build linux
+
 package sandbox
 
 import (
@@ -15,27 +17,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
 	"github.com/nacre-dev/nacre/internal/sandbox/spawn"
 )
-
-// FoldersDir is where the folders are inside that a person lets an agent see while it works.
-const FoldersDir = "/folders"
-
-// ErrOver says that a sandbox has ended: nothing is shown in it any more.
-var ErrOver = errors.New("the sandbox has ended")
-
-// Shows is a [Backend] whose sandboxes can be shown folders of the host while they run.
-type Shows interface {
-	OpenFolder(name string) (*Folder, error)
-}
-
-// Shown is a [Process] in which folders can be shown while it runs.
-type Shown interface {
-	// Show lays a folder, read-only, over FoldersDir/place. It returns ErrOver where the
-	// sandbox has ended.
-	Show(f *Folder, place string) error
-	// Hide takes away what was shown there. What a process inside has open of it stays open
-	// to that process.
-	Hide(place string) error
-}
 
 var placeName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`) })
 

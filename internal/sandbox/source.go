@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre"
+	"github.com/nacre-dev/nacre/internal/disk"
 )
 
 // Source is the host side of a bind, opened once: what was checked is what is mounted.
 type Source struct {
-	file    *os.File // O_PATH
+	file    *os.File // disk.LookOnly
 	path    string   // without symbolic links
 	stat    unix.Stat_t
 	mapping mapping
@@ -29,7 +30,7 @@ func (s *Source) File() (dev, ino uint64) { return uint64(s.stat.Dev), s.stat.In
 // Dir reports whether the source is a directory.
 func (s *Source) Dir() bool { return s.dir() }
 
-func (s *Source) close() { _ = s.file.Close() } // O_PATH: nothing to lose
+func (s *Source) close() { _ = s.file.Close() } // nothing is read or written through it
 
 func (s *Source) dir() bool { return s.stat.Mode&unix.S_IFMT == unix.S_IFDIR }
 
@@ -40,7 +41,7 @@ func openSource(name string) (*Source, error) {
 	if !filepath.IsAbs(name) {
 		return nil, errors.New("the path must be absolute")
 	}
-	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(name, disk.LookOnly|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -50,10 +51,7 @@ func openSource(name string) (*Source, error) {
 // openBelow opens a path below a source that an agent can write to, where no
 // symbolic link can be trusted.
 func (s *Source) openBelow(rel string) (*Source, error) {
-	fd, err := unix.Openat2(int(s.file.Fd()), rel, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	fd, err := disk.Open(int(s.file.Fd()), rel, disk.LookOnly, true)
 	if errors.Is(err, unix.ELOOP) {
 		return nil, errors.New("it passes through a symbolic link in a folder that an agent can write to: refused")
 	}
@@ -66,7 +64,7 @@ func (s *Source) openBelow(rel string) (*Source, error) {
 func newSource(fd int) (*Source, error) {
 	s := &Source{file: os.NewFile(uintptr(fd), "source")}
 	var err error
-	if s.path, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil {
+	if s.path, err = disk.PathOf(fd); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -98,7 +96,7 @@ func programFolders() []string {
 
 // keyFolders are below a home, and hold keys and what may be logged in with.
 func keyFolders() []string {
-	return []string{".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".password-store"}
+	return []string{".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".password-store", "Library/Keychains"}
 }
 
 // loginFolders are below a home, too, and hold what a browser, a keyring or a tool is logged in with. A person
@@ -106,7 +104,7 @@ func keyFolders() []string {
 func loginFolders() []string {
 	return []string{
 		".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi",
-		".local/share/keyrings", ".local/share/kwalletd", ".config/gh", ".config/glab-cli", ".config/op", ".config/rclone", ".terraform.d",
+		".local/share/keyrings", ".local/share/kwalletd", ".config/gh", ".config/glab-cli", ".config/op", ".config/rclone", ".terraform.d", "Library/Application Support/Google", "Library/Application Support/Firefox", "Library/Safari", "Library/Cookies",
 		".claude", ".codex", ".gemini",
 	}
 }

@@ -145,3 +145,15 @@ func readableByAll(s *Source) bool {
 	}
 	return s.stat.Mode&0o004 != 0
 }
+
+// mapping says whether a bind shows the files of its owner as the agent's.
+// It matters for root only: an ordinary user's files are the agent's anyway.
+type mapping uint8
+
+const (
+	mapRequired mapping = iota
+	mapWhere            // where the file system can
+	mapNever
+)
+
+type owner struct{ uid, gid int }

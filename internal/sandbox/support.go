@@ -1,3 +1,5 @@
+//go:build linux
+
 package sandbox
 
 import (
@@ -12,43 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
-)
-
-// Report says what the native sandbox can enforce on this machine.
-type Report struct {
-	// Kernel release, such as "6.1.0-18-amd64".
-	Kernel string `json:"kernel"`
-	// Root says that sandboxes run as users that nobody else is.
-	Root bool `json:"root"`
-	// Landlock is the version of the kernel's interface, zero for none.
-	Landlock int `json:"landlock"`
-	// UserNamespaces that a sandbox needs can be made.
-	UserNamespaces bool `json:"user_namespaces"`
-	// IDMap says that root's files can be shown as the agent's, tried in the
-	// state directory or /tmp. An ordinary user needs none.
-	IDMap bool `json:"idmap"`
-	// Cgroup is "v1", "v2" or "none".
-	Cgroup string `json:"cgroup"`
-	// Problem says why sandboxes cannot start here; empty when they can.
-	Problem string `json:"problem,omitempty"`
-	// NotEnforced lists in words what a posture may ask for and does not get.
-	NotEnforced []string `json:"not_enforced"`
-}
-
-// What every backend says that cannot keep the agent's own processes apart.
-const (
-	// SharedEnviron holds everywhere: a process reads the environment of its
-	// user's others.
-	SharedEnviron = "token: the agent's processes are one user's and read each other's environment; " +
-		"the token in it opens this session's gateway only, which each of them reaches anyway"
-	// SharedLocks holds wherever a file is the host's own, read-only ones too.
-	SharedLocks = "locks: a lock that the agent takes on a file it can see counts for this machine's programs; " +
-		"those that want it wait until the sandbox ends"
-	// sharedUser holds for an ordinary user's sandboxes.
-	sharedUser = "user: the agent counts as this user of the machine. Until it ends, it can use up what this user's programs have of " +
-		"descriptors on their way between processes, room of pipes, pending signals and message queues"
-	// SharedInit holds where PID 1 is no user of its own.
-	SharedInit = "init: the agent is the same user as its PID 1 and may slow that one down; its time limit is the host's"
 )
 
 // Support tries what this machine can do. It takes some milliseconds.
@@ -118,9 +83,6 @@ func (r Report) notEnforced(groups cgroups) []string {
 	}
 	return append(missing, SharedEnviron, SharedLocks, diskWatched)
 }
-
-// diskWatched is what holds the disk, said as it is.
-const diskWatched = "disk: monitored, not enforced (no quota on bind mounts); a session over its limit is ended"
 
 func hasGroups() bool {
 	groups, err := os.Getgroups()
@@ -224,4 +186,25 @@ func forbids() (setting, fix string) {
 		}
 	}
 	return "", ""
+}
+
+// Report says what the native sandbox can enforce on this machine.
+type Report struct {
+	// Kernel release, such as "6.1.0-18-amd64".
+	Kernel string `json:"kernel"`
+	// Root says that sandboxes run as users that nobody else is.
+	Root bool `json:"root"`
+	// Landlock is the version of the kernel's interface, zero for none.
+	Landlock int `json:"landlock"`
+	// UserNamespaces that a sandbox needs can be made.
+	UserNamespaces bool `json:"user_namespaces"`
+	// IDMap says that root's files can be shown as the agent's, tried in the
+	// state directory or /tmp. An ordinary user needs none.
+	IDMap bool `json:"idmap"`
+	// Cgroup is "v1", "v2" or "none".
+	Cgroup string `json:"cgroup"`
+	// Problem says why sandboxes cannot start here; empty when they can.
+	Problem string `json:"problem,omitempty"`
+	// NotEnforced lists in words what a posture may ask for and does not get.
+	NotEnforced []string `json:"not_enforced"`
 }

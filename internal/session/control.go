@@ -13,12 +13,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/approval"
 	"github.com/nacre-dev/nacre/internal/person"
 	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/socket"
 )
 
 // The control socket speaks HTTP to the installation's own user. It lies beside
@@ -165,16 +164,11 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	if !ok {
 		return ctx
 	}
-	raw, err := unixConn.SyscallConn()
+	user, err := socket.User(unixConn)
 	if err != nil {
 		return ctx
 	}
-	var cred *unix.Ucred
-	var failed error
-	if err := raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil || failed != nil {
-		return ctx
-	}
-	return context.WithValue(ctx, peerKey{}, cred.Uid)
+	return context.WithValue(ctx, peerKey{}, user)
 }
 
 // stopping is who wants a session to stop; the user whose process connects, where nothing

@@ -353,13 +353,6 @@ func (w *walk) ask(n *node, name string) (Entry, bool) {
 	return e, true
 }
 
-// born says that an inode was made since: nobody can set when.
-func born(dir int, name string, since time.Time) bool {
-	var s unix.Statx_t
-	err := unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, unix.STATX_BTIME, &s)
-	return err == nil && s.Mask&unix.STATX_BTIME != 0 && !time.Unix(s.Btime.Sec, int64(s.Btime.Nsec)).Before(since)
-}
-
 // Ask says what is at a path, such as a file that is looked at by itself.
 func Ask(file string, since time.Time) (Entry, error) {
 	return entryOf(unix.AT_FDCWD, file, since)
@@ -379,7 +372,7 @@ func entryOf(dir int, name string, since time.Time) (Entry, error) {
 	}
 	changed := time.Unix(s.Ctim.Unix())
 	return Entry{
-		Name: name, Mode: modeOf(s.Mode), Changed: changed, Modified: time.Unix(s.Mtim.Unix()), New: !changed.Before(since), Bytes: s.Blocks * 512, Length: s.Size,
+		Name: name, Mode: modeOf(uint32(s.Mode)), Changed: changed, Modified: time.Unix(s.Mtim.Unix()), New: !changed.Before(since), Bytes: s.Blocks * 512, Length: s.Size,
 		Links: uint64(s.Nlink), Device: uint64(s.Dev), Inode: s.Ino,
 	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/plantings"
 	"github.com/nacre-dev/nacre/internal/process"
 	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/tripwire"
@@ -88,7 +89,7 @@ func (r *resultScan) entry(name string, e fs.DirEntry, depth int) error {
 	}
 	r.Seen([]byte(e.Name()), tripwire.InMerge)
 	info, err := r.root.Lstat(name)
-	if err != nil || r.left < 0 || !info.Mode().IsRegular() || !changedSince(info, r.since) {
+	if err != nil || r.left < 0 || !info.Mode().IsRegular() || !plantings.ChangedSince(info, r.since) {
 		return unlessShut(err)
 	}
 	if r.left -= info.Size(); r.left < 0 {
@@ -104,11 +105,6 @@ func unlessShut(err error) error {
 		return nil // what we cannot read does not land
 	}
 	return err
-}
-
-func changedSince(info fs.FileInfo, since time.Time) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || !time.Unix(stat.Ctim.Unix()).Before(since)
 }
 
 func (r *resultScan) file(name string) error {

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package agent promises the brains of nacre's own that run inside the sandbox. Such a brain reads
 // a recording, or asks a model what to do. It carries out each choice for real, and prints the
 // normalised events as JSON lines.

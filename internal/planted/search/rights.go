@@ -1,7 +1,6 @@
 package search
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -101,14 +100,4 @@ func closeToOthers(top *os.Root, name string) error {
 func has(name, list string) bool {
 	size, err := unix.Lgetxattr(name, list, nil)
 	return err == nil && size > 0
-}
-
-func isUndumped(name string) bool {
-	var s unix.Statx_t
-	for {
-		err := unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &s)
-		if !errors.Is(err, unix.EINTR) {
-			return err == nil && s.Attributes&unix.STATX_ATTR_NODUMP != 0
-		}
-	}
 }

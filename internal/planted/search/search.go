@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/planted"
 	"github.com/nacre-dev/nacre/internal/tree"
 )
@@ -382,7 +383,7 @@ func (s *searcher) named(at string, class planted.Class) {
 
 func (s *searcher) isNew(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || !time.Unix(stat.Ctim.Unix()).Before(s.options.Since)
+	return !ok || !disk.ChangeTime(stat).Before(s.options.Since)
 }
 
 // touch says of a folder, and those around it, that something in it is new.

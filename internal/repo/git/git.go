@@ -23,8 +23,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/nacre-dev/nacre/internal/disk"
 	"github.com/nacre-dev/nacre/internal/hostpath"
 )
 
@@ -170,12 +169,11 @@ func once(ctx context.Context, c Command) ([]byte, error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
-	fd, err := unix.MemfdCreate("git", unix.MFD_CLOEXEC)
+	told, err := disk.Unnamed("git's trace")
 	if err != nil {
 		return nil, err
 	}
-	told := os.NewFile(uintptr(fd), "git's trace")
-	defer func() { _ = told.Close() }() // it is in memory
+	defer func() { _ = told.Close() }() // it has no name
 	g := &Program{path: path}
 	c.Env = append(slices.Clip(c.Env), "GIT_TRACE2_EVENT=3")
 	cmd, complaint, cancel := g.Prepare(ctx, c)

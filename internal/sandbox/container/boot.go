@@ -160,7 +160,7 @@ func unstage(name string) error {
 	var errs []error
 	for _, p := range places {
 		place := filepath.Join(dir, p.Name())
-		err := unix.Unmount(place, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		err := unmount(place)
 		if err != nil && !errors.Is(err, unix.EINVAL) { // it was not mounted
 			errs = append(errs, fmt.Errorf("unmount %s: %w", place, err))
 			continue

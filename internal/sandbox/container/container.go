@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -68,6 +69,10 @@ var _ sandbox.Backend = (*Backend)(nil)
 func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
+	}
+	if runtime.GOOS != "linux" {
+		return nil, errors.New("containers of an engine on this system run in a Linux machine of its own, to which no socket of nacre's leads: " +
+			"run nacre in a Linux machine (docs/install.md, \"On macOS\")")
 	}
 	b := &Backend{options: o}
 	var err error

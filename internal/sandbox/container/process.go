@@ -16,6 +16,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+	"github.com/nacre-dev/nacre/internal/sandbox/loopback"
 )
 
 // process is a running container.
@@ -57,7 +58,7 @@ func (b *Backend) Start(ctx context.Context, c sandbox.Command) (sandbox.Process
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	if c.Network != nil && b.isolated() {
-		return nil, sandbox.ErrNoNetwork
+		return nil, loopback.ErrNone
 	}
 	p := &process{
 		backend: b, limits: c.Posture.Limits.WithDefaults(), exited: make(chan struct{}), ended: make(chan struct{}), done: make(chan struct{}), forget: func() {},
@@ -153,7 +154,7 @@ func (p *process) awaitExit() {
 }
 
 // handshake waits for PID 1, hands it its work and waits until the agent runs.
-func (p *process) handshake(ctx context.Context, work inside.Container, network *sandbox.Network) error {
+func (p *process) handshake(ctx context.Context, work inside.Container, network *loopback.Network) error {
 	stop := context.AfterFunc(ctx, func() { _ = p.boot.listener.Close() })
 	defer stop()
 	early := make(chan struct{})
@@ -190,18 +191,6 @@ func (p *process) handshake(ctx context.Context, work inside.Container, network 
 	}
 	p.pid = p.hostPid(ctx)
 	return control.SetDeadline(time.Time{})
-}
-
-// sendWork hands PID 1 its work, and what it is asked for sockets on.
-func sendWork(control *net.UnixConn, work inside.Container, network *sandbox.Network) error {
-	if network == nil {
-		return inside.SendWork(control, work, nil)
-	}
-	theirs, err := network.HandOver()
-	if err != nil {
-		return err
-	}
-	return errors.Join(inside.SendWork(control, work, theirs), theirs.Close())
 }
 
 // hostPid is for people; zero where the engine does not say it.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package inside
 
 import (
@@ -15,32 +17,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/sandbox/spawn"
 )
 
-// Where a container engine mounts what starts its sandboxes.
-const (
-	// BootDir holds ControlDir and this program.
-	BootDir = "/run/nacre-boot"
-	// ControlSocket is answered by the host, once.
-	ControlSocket = BootDir + "/control/control.sock"
-	// Program is this program.
-	Program = BootDir + "/" + Name
-)
-
-// Container is what PID 1 of an engine's container has to do. The engine has
-// made the mounts and namespaces; none of it is believed before it was looked at.
-type Container struct {
-	Binds    []Bind
-	Symlinks []Mount
-	Forwards []Forward
-	Terminal bool
-	// Network says that the socket over which the host asks for sockets of this network
-	// follows.
-	Network bool
-	// Routed says that there are interfaces beside the loopback, and that whoever sends
-	// this has seen that they lead nowhere but to the host.
-	Routed bool
-	Agent  Agent
-}
-
 // SendWork hands PID 1 of a container its work, with the socket over which it is asked
 // for sockets of its network, or nil.
 func SendWork(control interface {
@@ -56,13 +32,6 @@ func SendWork(control interface {
 		return err
 	}
 	return sendFiles(raw, []*os.File{network})
-}
-
-// Bind is a mount that must show the file with Dev and Ino.
-type Bind struct {
-	Target   string
-	Dev, Ino uint64
-	ReadOnly bool
 }
 
 // containThreads run Go code in PID 1, whatever the machine has: its threads

@@ -1,3 +1,5 @@
+//go:build linux
+
 package inside
 
 import (
@@ -54,26 +56,6 @@ func (s *stage) watched(control io.ReadWriter) error {
 		return err
 	}
 	return Send(control, ended)
-}
-
-// Word is what the host says to PID 1 while the agent runs.
-type Word byte
-
-// The words.
-const (
-	// Freeze stops every process but PID 1.
-	Freeze Word = 'F'
-	// Thaw lets them go on.
-	Thaw Word = 'T'
-	// End kills every process but PID 1, which reports the agent's end: where the files
-	// are not the host's, they are still to be had.
-	End Word = 'E'
-)
-
-// Say says a word to PID 1.
-func Say(control io.Writer, w Word) error {
-	_, err := control.Write([]byte{byte(w)})
-	return err
 }
 
 // obeyHost freezes and thaws the sandbox when the host says so. It ends PID 1, and

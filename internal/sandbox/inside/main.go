@@ -1,23 +1,10 @@
-// Package inside is what runs inside a native sandbox before the agent does (M-12). PID 1 builds
-// the root file system from nothing, forwards loopback ports and reaps. The last stage, before the
-// agent's execve, gives up every power. It promises that the agent starts only when each step held.
-// It does not decide what a sandbox may reach: the [Plan] says it.
+//go:build linux
+
 package inside
 
 import (
 	"fmt"
 	"os"
-)
-
-// Name is argv[0] of a process that must run [Main].
-const Name = "sandbox-init"
-
-// The first argument says which part of the work the process does.
-const (
-	ModeInit  = "init"  // PID 1
-	ModeCheck = "check" // try what a sandbox needs, and say what failed
-
-	ModeContain = "contain" // PID 1 of a container engine's container
 )
 
 // Main runs the mode in args[1] and returns the exit code.

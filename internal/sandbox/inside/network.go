@@ -1,3 +1,5 @@
+//go:build linux
+
 package inside
 
 import (
@@ -6,15 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-)
 
-// What the host asks PID 1 for, a byte each: a socket of the sandbox's network, or
-// the kernel's table of them.
-const (
-	SocketIPv4 byte = '4'
-	SocketIPv6 byte = '6'
-	TableIPv4  byte = 't'
-	TableIPv6  byte = 'T'
+	"github.com/nacre-dev/nacre/internal/sandbox/handout"
 )
 
 // network hands the host sockets of this network over a socket that the host made.
@@ -35,9 +30,9 @@ func openNetwork(fd int) (*network, error) {
 		return nil, err
 	}
 	n := &network{host: socket{os.NewFile(uintptr(fd), "network")}, tables: map[byte]*os.File{}}
-	for what, name := range map[byte]string{TableIPv4: "tcp", TableIPv6: "tcp6"} {
+	for what, name := range map[byte]string{handout.TableIPv4: "tcp", handout.TableIPv6: "tcp6"} {
 		table, err := os.Open("/proc/self/net/" + name)
-		if errors.Is(err, os.ErrNotExist) && what == TableIPv6 {
+		if errors.Is(err, os.ErrNotExist) && what == handout.TableIPv6 {
 			continue // a kernel without IPv6
 		}
 		if err != nil {
@@ -72,8 +67,8 @@ func (n *network) answer(what byte) error {
 	}
 	family := unix.AF_INET
 	switch what {
-	case SocketIPv4:
-	case SocketIPv6:
+	case handout.SocketIPv4:
+	case handout.SocketIPv6:
 		family = unix.AF_INET6
 	default:
 		return fmt.Errorf("request %d is unknown", what)

@@ -1,3 +1,7 @@
+// Package inside is what runs inside a native sandbox before the agent does (M-12). PID 1 builds
+// the root file system from nothing, forwards loopback ports and reaps. The last stage, before the
+// agent's execve, gives up every power. It promises that the agent starts only when each step held.
+// It does not decide what a sandbox may reach: the [Plan] says it.
 package inside
 
 import (
@@ -149,3 +153,14 @@ func Receive(r io.Reader, v any) error {
 	}
 	return json.Unmarshal(body, v)
 }
+
+// Name is argv[0] of a process that must run [Main].
+const Name = "sandbox-init"
+
+// The first argument says which part of the work the process does.
+const (
+	ModeInit  = "init"  // PID 1
+	ModeCheck = "check" // try what a sandbox needs, and say what failed
+
+	ModeContain = "contain" // PID 1 of a container engine's container
+)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package inside
 
 import (
@@ -19,21 +21,6 @@ func procNames() map[string]bool {
 		"self": true, "thread-self": true, "mounts": true, "net": true,
 		"cpuinfo": true, "meminfo": true, "stat": true, "uptime": true, "loadavg": true,
 		"version": true, "filesystems": true, "sys": true,
-	}
-}
-
-// EtcFiles are the whole of /etc, apart from what the plan mounts there. In an
-// engine's container the agent is a user of the host, and the image has more.
-func EtcFiles(uid, gid int) map[string]string {
-	agent := fmt.Sprintf("agent:x:%d:%d:agent:/home/agent:/bin/sh\n", uid, gid)
-	return map[string]string{
-		"passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n" + agent +
-			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-		"group":         fmt.Sprintf("root:x:0:\nagent:x:%d:\nnogroup:x:65534:\n", gid),
-		"hosts":         "127.0.0.1 localhost " + HostName + "\n::1 localhost\n",
-		"hostname":      HostName + "\n",
-		"resolv.conf":   "",
-		"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package probe promises a suite of attempts to get out of a sandbox (M-13). Each is one small
 // function that runs inside and says whether it was blocked, escaped, or could not be tried. Every
 // probe does harm to decoys only, is bounded, and can be run without a sandbox, where it must

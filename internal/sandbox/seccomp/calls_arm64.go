@@ -1,3 +1,5 @@
+//go:build linux
+
 package seccomp
 
 import "golang.org/x/sys/unix"

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package seccomp promises a system call filter for agents: an allow-list,
 // as a classic BPF program, tightened from the set that container engines
 // allow by default (M-12). Foreign calling conventions (i386, x32) kill; calls

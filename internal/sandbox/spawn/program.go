@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package spawn promises a child process that makes a list of system calls, written down before it
 // exists, and nothing else. It is in namespaces of its own, without a Go runtime and without the
 // parent's memory being copied or touched. It does not decide what is on the list.

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/registry"
+	"github.com/nacre-dev/nacre/internal/socket"
 	"github.com/nacre-dev/nacre/internal/terminal"
 	"github.com/nacre-dev/nacre/plugin"
 )
@@ -90,7 +90,7 @@ func (cmd chatCommand) chat(ctx context.Context, c chat) error {
 	if err != nil {
 		return err
 	}
-	conn, err := dialChat(ctx, filepath.Join(paths.PluginData(), chatPlugin, plugin.ListenSocket))
+	conn, err := socket.Dial(ctx, filepath.Join(paths.PluginData(), chatPlugin, plugin.ListenSocket))
 	if err != nil {
 		return command.ExitWith(command.ExitNotReady, errors.New("nobody takes messages here: start it: nacre serve"))
 	}
@@ -107,25 +107,6 @@ func (cmd chatCommand) chat(ctx context.Context, c chat) error {
 		return command.Exit(command.ExitInterrupted)
 	}
 	return err
-}
-
-// dialChat connects to the plugin's socket. The name is opened once and without following a link,
-// and what was opened is connected to. The name may be too long for the address of a socket, and
-// the folder is the plugin's.
-func dialChat(ctx context.Context, name string) (net.Conn, error) {
-	fd, err := unix.Open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = unix.Close(fd) }() // O_PATH: nothing to lose
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return nil, err
-	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return nil, fmt.Errorf("%s is not a socket", name)
-	}
-	return (&net.Dialer{}).DialContext(ctx, "unix", "/proc/self/fd/"+strconv.Itoa(fd))
 }
 
 // talk is a chat that is open.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
@@ -170,7 +169,7 @@ func leave(streams ...*os.File) error {
 		return err
 	}
 	for _, stream := range streams {
-		_ = unix.Dup3(int(null.Fd()), int(stream.Fd()), 0) // both are open
+		_ = replace(int(null.Fd()), int(stream.Fd())) // both are open
 	}
 	return null.Close()
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/terminal"
@@ -41,7 +39,7 @@ const maxOfferShown = 20
 // askToLand shows what would land on the user's branch, and asks. What was typed before
 // the question was for the program that is gone, and answers nothing.
 func (cmd execCommand) askToLand(ctx context.Context, o assembly.Offer) (by string) {
-	if err := unix.IoctlSetInt(int(cmd.Stdin.Fd()), unix.TCFLSH, unix.TCIFLUSH); err != nil {
+	if err := forget(int(cmd.Stdin.Fd())); err != nil {
 		return ""
 	}
 	printOffer(cmd.Printer(cmd.Stdout), o)

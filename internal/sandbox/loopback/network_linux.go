@@ -1,4 +1,4 @@
-package sandbox
+package loopback
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nacre-dev/nacre/internal/sandbox/inside"
+	"github.com/nacre-dev/nacre/internal/sandbox/handout"
 )
 
 const (
@@ -29,9 +29,6 @@ const (
 	maxSockets = 4096
 )
 
-// ErrNoNetwork says that a backend cannot reach the ports of its sandboxes.
-var ErrNoNetwork = errors.New("ports of a container with a kernel of its own, such as gVisor's, cannot be reached: that kernel hands no socket to nacre. Publish ports with the engine's own runtime, or with the native sandbox ([sandbox] backend = \"native\")")
-
 // Network reaches what listens on the loopback of a sandbox's network. PID 1 hands
 // out sockets of that network, and the host connects them: what runs inside neither
 // sees that nor can ask for it (U-06). It may be used concurrently.
@@ -42,8 +39,8 @@ type Network struct {
 	tables map[byte]*os.File
 }
 
-// NewNetwork makes one for a [Command]. Whoever makes it closes it.
-func NewNetwork() (*Network, error) {
+// New makes one for a sandbox.Command. Whoever makes it closes it.
+func New() (*Network, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -124,12 +121,12 @@ func (n *Network) asked(what byte) (int, error) {
 
 // Dial connects to a port on the loopback inside, by IPv4 and then by IPv6.
 func (n *Network) Dial(port uint16) (*net.TCPConn, error) {
-	conn, err := n.dial(inside.SocketIPv4, &unix.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}})
+	conn, err := n.dial(handout.SocketIPv4, &unix.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}})
 	if err == nil {
 		return conn, nil
 	}
 	loopback := netip.IPv6Loopback().As16()
-	conn, err6 := n.dial(inside.SocketIPv6, &unix.SockaddrInet6{Port: int(port), Addr: loopback})
+	conn, err6 := n.dial(handout.SocketIPv6, &unix.SockaddrInet6{Port: int(port), Addr: loopback})
 	if err6 != nil {
 		return nil, fmt.Errorf("sandbox: port %d inside: %w", port, err)
 	}
@@ -189,9 +186,9 @@ func (n *Network) Listening() ([]uint16, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var ports []uint16
-	for _, what := range []byte{inside.TableIPv4, inside.TableIPv6} {
+	for _, what := range []byte{handout.TableIPv4, handout.TableIPv6} {
 		table, err := n.table(what)
-		if err != nil && what == inside.TableIPv6 {
+		if err != nil && what == handout.TableIPv6 {
 			continue // a kernel without IPv6
 		}
 		if err != nil {
