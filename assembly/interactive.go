@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/nacre-dev/nacre/internal/cockpit"
@@ -78,5 +79,23 @@ func Homes(ctx context.Context, r *Runtime) ([]KeptHome, error) {
 	return home.List(ctx, r.inst.Registry.Paths().Homes())
 }
 
-// RemoveHome removes what an agent left for its next session.
-func RemoveHome(kept KeptHome) error { return home.Remove(kept) }
+// RemoveHomes removes what agents left for their next session. Where a session works with one of the
+// homes none of them is removed: its files would go while they are in use.
+func RemoveHomes(r *Runtime, kept []KeptHome) error {
+	live, err := r.inst.Registry.Live()
+	if err != nil {
+		return err
+	}
+	for _, s := range live {
+		works := func(k KeptHome) bool { return k.Group == s.Group && k.Project == s.Project }
+		if (s.Kind == command.KindAgent || s.Kind == command.KindExec) && slices.ContainsFunc(kept, works) {
+			return config.Errorf("session %s works in %s: end it first, as with nacre sessions stop %s", s.ID, s.Project, s.ID)
+		}
+	}
+	for _, k := range kept {
+		if err := home.Remove(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}

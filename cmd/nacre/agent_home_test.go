@@ -221,6 +221,23 @@ func TestAHomeThatCannotBeCountedIsRefused(t *testing.T) {
 	}
 }
 
+// U-03: the home of a session that is open stays, with those that were to be removed with it.
+func TestAHomeInUseIsNotRemoved(t *testing.T) {
+	t.Parallel()
+	i := played(t)
+	i.write("other/play.sh", "true")
+	i.nacre("claude", "--project", "other").want(t, 0)
+	i.write("p/play.sh", `touch here; until [ -e go ]; do sleep 0.1; done; echo said > $HOME/.claude/projects/talk; echo '{"typed":1}' >> $HOME/.claude/history.jsonl`)
+	held := i.begin("claude", "--project", "p", "--session", "open")
+	eventually(t, "the session", func() bool { return isThere(i.work + "/p/here") })
+	i.nacre("home", "remove", "--project", "p").want(t, 2, "session open works in", "nacre sessions stop open")
+	i.nacre("home", "remove", "--all").want(t, 2, "session open works in")
+	i.write("p/go", "")
+	finish(t, held).want(t, 0)
+	i.opens("cat $HOME/.claude/projects/talk $HOME/.claude/history.jsonl").want(t, 0, "said", "typed")
+	i.nacre("home", "remove", "--all").want(t, 0, "removed 2")
+}
+
 // U-03: neither the home nor anything in it is seen by what verifies a run.
 func TestVerificationSeesNoHome(t *testing.T) {
 	t.Parallel()

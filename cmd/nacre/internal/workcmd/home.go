@@ -79,10 +79,8 @@ func (c Commands) homeRemove() *cobra.Command {
 			if len(wanted) == 0 {
 				return command.Usage("no agent left anything there; see nacre home list")
 			}
-			for _, h := range wanted {
-				if err := assembly.RemoveHome(h); err != nil {
-					return err
-				}
+			if err := assembly.RemoveHomes(rt, wanted); err != nil {
+				return err
 			}
 			c.Printer(c.Stdout).Line("removed %d", len(wanted))
 			return nil
