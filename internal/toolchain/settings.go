@@ -94,6 +94,16 @@ func address(value string) string {
 	return password().ReplaceAllString(value, "$1")
 }
 
+// host is the name or address of a host, with a port or without; "" where it is anything else.
+func host(value string) string {
+	if strings.IndexFunc(value, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-._:[]", c)
+	}) >= 0 {
+		return ""
+	}
+	return value
+}
+
 // authorities are the certificates of a file that the user has told a tool to trust; none where it cannot be read.
 func authorities(getenv func(string) string, name string) (all []byte) {
 	if below, ok := strings.CutPrefix(name, "~/"); ok {
@@ -180,7 +190,7 @@ func pipSettings(getenv func(string) string) (text, trusts []byte) {
 		switch trimmed := strings.TrimSpace(line); {
 		case trimmed == "" || trimmed[0] == '#' || trimmed[0] == ';':
 			continue
-		case trimmed[0] == '[':
+		case trimmed[0] == '[' && (key == "" || line[0] == '['):
 			section, key = strings.Trim(trimmed, "[]"), ""
 			continue
 		case line[0] == ' ' || line[0] == '\t': // another value of the key before it
@@ -192,21 +202,24 @@ func pipSettings(getenv func(string) string) (text, trusts []byte) {
 			found[key] = append(found[key], strings.Fields(value)...)
 		}
 	}
-	for key, variable := range map[string]string{"index-url": "PIP_INDEX_URL", "extra-index-url": "PIP_EXTRA_INDEX_URL", "cert": "PIP_CERT"} {
+	for key, variable := range map[string]string{"index-url": "PIP_INDEX_URL", "extra-index-url": "PIP_EXTRA_INDEX_URL", "trusted-host": "PIP_TRUSTED_HOST", "cert": "PIP_CERT"} {
 		if value := getenv(variable); value != "" {
 			found[key] = strings.Fields(value)
 		}
 	}
 	var out bytes.Buffer
-	for _, key := range []string{"index-url", "extra-index-url"} {
+	for _, shown := range []struct {
+		key string
+		as  func(value string) string
+	}{{"index-url", address}, {"extra-index-url", address}, {"trusted-host", host}} { // pip asks no index by http whose host is not trusted
 		var values []string
-		for _, value := range found[key] {
-			if at := address(value); at != "" {
+		for _, value := range found[shown.key] {
+			if at := shown.as(value); at != "" {
 				values = append(values, strings.ReplaceAll(at, "%", "%%")) // pip interpolates
 			}
 		}
 		if len(values) > 0 {
-			_, _ = fmt.Fprintf(&out, "%s = %s\n", key, strings.Join(values, "\n  ")) // a buffer takes all
+			_, _ = fmt.Fprintf(&out, "%s = %s\n", shown.key, strings.Join(values, "\n  ")) // a buffer takes all
 		}
 	}
 	if trusts = authorities(getenv, strings.Join(found["cert"], " ")); trusts != nil {

@@ -74,7 +74,7 @@ type goServers struct {
 // goSettings are the settings of the host's Go that hold inside too. What the host
 // has built fits inside only where both use C, or neither does (P-10, F-107).
 func goSettings(ctx context.Context, m *Memo, program string) (servers goServers, cgo string) {
-	names := []string{"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "CGO_ENABLED"} // the outer ones are never empty
+	names := []string{"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOINSECURE", "GOVCS", "GOSUMDB", "CGO_ENABLED"} // the outer ones are never empty
 	keep := append(names, "GOENV", "XDG_CONFIG_HOME", "CC")
 	argv := append([]string{program, "env"}, names...)
 	key := m.key(keep, argv)
