@@ -71,3 +71,46 @@ func TestWhoWritesToTheStoreApprovesNothing(t *testing.T) {
 	finish(t, r).want(t, 0, "R-1")
 	one.nacre("audit", "verify").want(t, 0)
 }
+
+// X-01: whoever writes to the database does nothing to the terminal of whoever looks.
+func TestWhatIsInTheStoreMovesNoCursor(t *testing.T) {
+	t.Parallel()
+	address := testpeer.Postgres(t)
+	one, two := sharing(t, address), sharing(t, address)
+	one.admits(t, two)
+	one.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
+	one.nacre("store", "migrate").want(t, 0)
+	one.nacre("schedule", "add", "--every", "15m", "--prompt", "Look.", "--missed", "skip").want(t, 0)
+	pool, err := pgxpool.New(t.Context(), address)
+	check(t, err)
+	defer pool.Close()
+	const evil = "\x1b]0;owned\a\x1b[2J\nadmitted \u202e"
+	for _, statement := range []string{
+		`INSERT INTO nacre_machine (name, key, since) VALUES ('laptop' || $1, '\x00', 0)`,
+		`INSERT INTO nacre_session (machine, session, kind, owner, started, holder, state) SELECT name, 's' || $1, 'exec' || $1, 'main' || $1, now(), gen_random_uuid(), 'running' FROM nacre_machine`,
+		`UPDATE nacre_session SET outcome = $1`,
+		`UPDATE nacre_authority SET machine = $1`,
+		`ALTER TABLE runs DISABLE TRIGGER ALL`,
+		`UPDATE runs SET id = id || $1, role = role || $1, branch = $1, provider = $1, model = $1, summary = $1`,
+		`UPDATE schedules SET prompt = prompt || $1, zone = $1, created_by = $1`,
+		`INSERT INTO nacre_lease (machine, lease, session, owner, credential, holder, until) SELECT name, 'l' || $1, 's' || $1, 'main', 'hub' || $1, gen_random_uuid(), now() + interval '1 hour' FROM nacre_machine`,
+		`INSERT INTO nacre_question (desk, id, session, question) VALUES ('d', 'q', 's', convert_to('{"id":"q\u001b[2J","session":"s\u001b[2J","capability":"x\u001b[2J"}', 'UTF8'))`,
+		`INSERT INTO nacre_question (desk, id, session, question) VALUES ('d', 'r', 's', convert_to('{"signed":{"by":"\u001b[2J","signature":""},"id":"q\u001b[2J","session":"s\u001b[2J"}', 'UTF8'))`,
+	} {
+		args := []any{evil}
+		if !strings.Contains(statement, "$1") {
+			args = nil
+		}
+		if _, err := pool.Exec(t.Context(), statement, args...); err != nil {
+			t.Fatal(statement, err)
+		}
+	}
+	for _, args := range []string{
+		"store machines", "ps", "sessions list", "ledger list", "schedule list", "credentials leases", "approvals list", "approvals waiting", "approvals approve q", "--json approvals list", "audit verify", "store verify", "doctor", "store admit nobody", "memory list",
+	} {
+		r := two.nacre(strings.Fields(args)...)
+		if said := r.stdout + r.stderr; strings.ContainsAny(said, "\x1b\a\u202e") {
+			t.Errorf("nacre %s: have %q", args, said)
+		}
+	}
+}
