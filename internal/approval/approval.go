@@ -304,14 +304,22 @@ func (d *Desk) finish(id, what string) {
 
 // late says what became of a question that is not open.
 func (d *Desk) late(id string) error {
+	if what := d.Ended(id); what != "" {
+		return fmt.Errorf("%w: %s was %s", ErrLate, id, what)
+	}
+	return fmt.Errorf("%w: %.20q", ErrUnknown, id)
+}
+
+// Ended implements [Answerer].
+func (d *Desk) Ended(id string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, f := range slices.Backward(d.finished) {
 		if f.id == id {
-			return fmt.Errorf("%w: %s was %s", ErrLate, id, f.what)
+			return f.what
 		}
 	}
-	return fmt.Errorf("%w: %.20q", ErrUnknown, id)
+	return ""
 }
 
 // List gives the questions that wait, the one that expires first in front.

@@ -50,6 +50,8 @@ type Answerer interface {
 	Press(p nacre.Press) (nacre.Pressed, error)
 	// Settled gives a channel that is closed when the question no longer waits.
 	Settled(id string) <-chan struct{}
+	// Ended says what became of it, such as "approved by ada (slack)"; nothing where that is not known.
+	Ended(id string) string
 }
 
 // Terminal asks a person at a terminal, one question after the other, and
@@ -123,6 +125,9 @@ func (t Terminal) Prompt(ctx context.Context, q nacre.Question) error {
 				return t.answer(q, ruling)
 			}
 		case <-settled:
+			if what := t.Desk.Ended(q.ID); what != "" {
+				return t.say("it waits no longer: " + what)
+			}
 			return t.say("answered elsewhere")
 		case <-ctx.Done(): // what is printed next is on a line of its own
 			_, err := io.WriteString(t.Out, "\n")

@@ -257,7 +257,7 @@ func TestTerminalStepsBackWhenAnsweredElsewhere(t *testing.T) {
 		}
 		<-done
 		synctest.Wait()
-		if !strings.Contains(f.out.String(), "answered elsewhere") {
+		if !strings.Contains(f.out.String(), "it waits no longer: approved by second terminal") {
 			t.Errorf("have %s", f.out)
 		}
 	})

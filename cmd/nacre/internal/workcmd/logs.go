@@ -392,6 +392,9 @@ func (d remoteDesk) Press(p nacre.Press) (nacre.Pressed, error) {
 	return d.rt.Answer(d.ctx, p)
 }
 
+// Ended implements [approval.Answerer]: the session's own process knows.
+func (remoteDesk) Ended(string) string { return "" }
+
 // Settled implements [approval.Answerer].
 func (d remoteDesk) Settled(id string) <-chan struct{} {
 	settled := make(chan struct{})
