@@ -92,11 +92,14 @@ func TestWhatGitDoesNotTrackIsSaid(t *testing.T) {
 	hasNo(t, i.nacre(append(run, "--dirty")...).stdout, "does not track")
 	i.nacre("run", "let a_test.txt pass", "--project", "p", "--recording", rec, "--check", "test -e sub/x").want(t, 2,
 		"git does not track a_test.txt, sub/, which the task or a check names", "or add --dirty", "nothing was paid for", "add --yes")
-	lock := i.write("p/.git/index.lock", "")
-	i.nacre(run...).want(t, 1, "nothing was changed") // git has it for a moment
-	old := time.Now().Add(-time.Hour)
-	check(t, os.Chtimes(lock, old, old))
-	i.nacre(run...).want(t, 2, ".git/index.lock is there", "remove it if no git command runs", "add --yes")
+	for _, name := range []string{"index", "HEAD", "refs/heads/main"} {
+		lock := i.write("p/.git/"+name+".lock", "")
+		i.nacre(run...).want(t, 1, "nothing was changed") // git has it for a moment
+		old := time.Now().Add(-time.Hour)
+		check(t, os.Chtimes(lock, old, old))
+		i.nacre(run...).want(t, 2, ".git/"+name+".lock is there", "remove it if no git command runs", "add --yes")
+		check(t, os.Remove(lock))
+	}
 }
 
 // U-20: where the agent changes a file that the user edits too, its change lands on a branch of its

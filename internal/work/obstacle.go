@@ -45,7 +45,7 @@ func obstaclesOf(ctx context.Context, inst *installation.Installation, spec task
 	}
 	found, unseen := spec.Unseen(dirty)
 	o.found, o.unseen = append(o.found, found...), unseen
-	shut, err := unwritable(spec.Project)
+	shut, err := unwritable(spec.Project, project.Branch)
 	if err != nil {
 		return o, err
 	}
@@ -57,17 +57,18 @@ func obstaclesOf(ctx context.Context, inst *installation.Installation, spec task
 	return o, err
 }
 
-// unwritable says what of a project keeps a result from landing. That is git's lock of the index
+// unwritable says what of a project keeps a result from landing on a branch. That is a lock of git's
 // that stands, and the first of the folders which every landing writes to that cannot be written, as
 // on a read-only file system.
-func unwritable(project string) (found []string, err error) {
+func unwritable(project, branch string) (found []string, err error) {
 	place, err := repo.Find(project)
 	if err != nil {
 		return nil, err
 	}
-	lock := filepath.Join(place.GitDir, "index.lock")
-	if held, err := os.Stat(lock); err == nil && time.Since(held.ModTime()) > time.Minute {
-		found = append(found, lock+" is there, as a git command leaves it that was killed: the result lands on a branch of its own; remove it if no git command runs")
+	for _, lock := range []string{filepath.Join(place.GitDir, "index.lock"), filepath.Join(place.GitDir, "HEAD.lock"), filepath.Join(place.CommonDir, "refs/heads", branch+".lock")} {
+		if held, err := os.Stat(lock); err == nil && time.Since(held.ModTime()) > time.Minute {
+			found = append(found, lock+" is there, as a git command leaves it that was killed: the result does not land on your branch; remove it if no git command runs")
+		}
 	}
 	if shut := place.Writable(); shut != nil {
 		found = append(found, shut.Error()+": the result cannot land; make it writable, or work on a clone of the project")
