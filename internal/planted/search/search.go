@@ -65,7 +65,7 @@ func Since(ctx context.Context, dir string, o Options) (Report, error) {
 	}
 	s := &searcher{
 		options: o, dir: dir, top: top, targets: map[string]bool{}, bare: map[string]bool{}, touched: map[string]bool{},
-		empty: map[string]planted.Class{}, names: map[inode]uint64{}, linked: map[inode]linked{}, seen: map[string]bool{}, count: map[planted.Level]int{},
+		empty: map[string]planted.Class{}, linked: map[inode]*linked{}, seen: map[string]bool{}, count: map[planted.Level]int{},
 	}
 	walked := tree.Walk(ctx, dir, tree.Options{
 		Since: o.Since, Entries: maxEntries, Depth: maxDepth, Skip: func(name string) bool { return name == ".git" },
@@ -73,7 +73,7 @@ func Since(ctx context.Context, dir string, o Options) (Report, error) {
 	if walked == nil || errors.Is(walked, tree.ErrTooBig) {
 		s.follow()
 		s.mentions()
-		s.shared()
+		shared(s)
 		closeOpen(s)
 		s.finish()
 	}
@@ -101,9 +101,8 @@ type searcher struct {
 	// empty are new folders whose name is what makes their files sensitive.
 	empty map[string]planted.Class
 	links []string
-	// names counts the names in the project of files that have several, and linked are those of them that are new.
-	names  map[inode]uint64
-	linked map[inode]linked
+	// linked are the files with several names.
+	linked map[inode]*linked
 	// open is what every user may write to since.
 	open []string
 	err  error
@@ -129,7 +128,7 @@ func (s *searcher) visit(f tree.Folder) {
 	for _, e := range f.Entries {
 		fresh = fresh || e.New
 		if e.Links > 1 && e.Mode.IsRegular() {
-			s.several(f.PathOf(e), e)
+			several(s, f.PathOf(e), e)
 		}
 	}
 	if fresh {
@@ -143,31 +142,34 @@ func (s *searcher) visit(f tree.Folder) {
 	}
 }
 
-// inode is what the names of one file share, and linked one of them with how many there are, elsewhere too.
-type (
-	inode  struct{ device, number uint64 }
-	linked struct {
-		name  string
-		links uint64
-	}
-)
+// inode is what the names of one file share.
+type inode struct{ device, number uint64 }
+
+// linked is a file with several names: how many there are in the project, and everywhere, and one where it is new.
+type linked struct {
+	here, links uint64
+	name        string
+}
 
 // several notes a file that has several names.
-func (s *searcher) several(name string, e tree.Entry) {
+func several(s *searcher, name string, e tree.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := inode{e.Device, e.Inode}
-	s.names[at]++
+	if s.linked[at] == nil {
+		s.linked[at] = &linked{links: e.Links}
+	}
+	s.linked[at].here++
 	if e.New {
-		s.linked[at] = linked{name, e.Links}
+		s.linked[at].name = name
 	}
 }
 
 // shared names what is new and has names outside of the project. A package manager may have linked it from its cache, and
 // what an agent wrote to it is in the cache, too.
-func (s *searcher) shared() {
-	for at, file := range s.linked {
-		if file.links > s.names[at] {
+func shared(s *searcher) {
+	for _, file := range s.linked {
+		if file.name != "" && file.links > file.here {
 			s.note(file.name, planted.Class{Kind: planted.Shared})
 		}
 	}
