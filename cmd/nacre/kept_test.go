@@ -41,3 +41,18 @@ func TestAFileOfACacheThatTheCommandChangedIsNamed(t *testing.T) {
 	r := i.nacre("exec", "--project", "p", "--", "sh", "-c", "echo planted >>node_modules/a/lib.js")
 	r.want(t, 0, "lib.js is new or changed: a hard link", "of a package cache")
 }
+
+// M-13: a command does not go on beside a .git that the host has put in the place of the one that was kept from it.
+func TestACommandEndsWhereTheHostReplacesGit(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	r := i.begin("exec", "--project", "p", "--", "sh", "-c", "touch begun; sleep 100")
+	eventually(t, "the command", func() bool { _, err := os.Stat(filepath.Join(i.work, "p/begun")); return err == nil })
+	check(t, os.Rename(filepath.Join(i.work, "p/.git"), filepath.Join(i.work, "old")))
+	check(t, os.Mkdir(filepath.Join(i.work, "p/.git"), 0o755))
+	have := finish(t, r)
+	if have.code == 0 || !strings.Contains(have.stderr, ".git was replaced on this machine") {
+		t.Errorf("have %d\n%s", have.code, have.stderr)
+	}
+}

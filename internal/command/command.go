@@ -263,7 +263,7 @@ func (o opened) run(ctx context.Context, p nacre.Posture, argv, widened []string
 		e.Started(info)
 	}
 	o.ports.Begin()
-	defer held.follow(o.project, o.Warn)()
+	defer held.follow(o.project, o.Warn, o.Fail)()
 	exit, err = o.Wait(ctx, process)
 	g.Meter.Finish(!exit.TimedOut && !exit.Killed)
 	result.ExitCode, result.TimedOut, result.Limit, result.Memory = exit.Code, exit.TimedOut, g.Close(), exit.Memory(p.Limits.Memory)
