@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,6 +126,32 @@ func TestWhatDidNotLandIsKeptApartOrThrownAway(t *testing.T) {
 	i.nacre("exec", "-q", "--session", "alone", "--", "true").want(t, 0)
 	i.nacre("sessions", "diff", "alone").want(t, 2, "session alone is of the kind exec and had no project", "nacre show alone")
 	i.nacre("sessions", "diff", "nosuch").want(t, 1, "no such session")
+}
+
+// U-22: what keeps the work from a project is said with what comes next, and the same command works afterwards.
+func TestWhatCannotBeTakenSaysWhatComesNext(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.project()
+	i.refused("held", "echo held > greeting.txt")
+	if os.Geteuid() != 0 { // whom no mode stops
+		objects := filepath.Join(i.work, "p/.git/objects")
+		for _, mode := range []os.FileMode{0o500, 0o700} {
+			check(t, filepath.WalkDir(objects, func(name string, e fs.DirEntry, err error) error {
+				if err != nil || !e.IsDir() {
+					return err
+				}
+				return os.Chmod(name, mode)
+			}))
+			if mode == 0o500 {
+				i.nacre("sessions", "apply", "held").want(t, 2, objects+" cannot be written", "make it writable, and the same command works")
+			}
+		}
+	}
+	i.write("p/greeting.txt", "of the user\n")
+	i.git("commit", "-q", "-a", "-m", "of the user")
+	i.nacre("sessions", "apply", "held").want(t, 1, "conflicts with", "nacre sessions branch held keeps the work on a branch")
+	i.nacre("sessions", "branch", "held").want(t, 0, "nacre/held")
 }
 
 // U-22: files of the person's own that are in the way keep the work from the branch and

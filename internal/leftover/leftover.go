@@ -14,9 +14,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nacre-dev/nacre"
@@ -158,6 +160,10 @@ func told(held *registry.Held, err error) error {
 		return config.Errorf("session %s: %w; its outcome is %q: nacre show %s", held.ID, err, held.Outcome, held.ID)
 	case !installation.IsThere(held.Project):
 		return config.Errorf("session %s: its project %s is gone: put it there again, and the same command works; what its agent made lies in %s", held.ID, held.Project, filepath.Join(held.Dir(), task.WorkDir))
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		if place, found := repo.Find(held.Project); found == nil && place.Writable() != nil {
+			return config.Errorf("session %s: %w: make it writable, and the same command works", held.ID, place.Writable())
+		}
 	}
 	return fmt.Errorf("session %s: %w", held.ID, err)
 }

@@ -137,7 +137,7 @@ func (l *Leftover) Land(ctx context.Context, except []string) (Taken, error) {
 	for range maxMerges {
 		merged, err := l.handover.merge(ctx, tree)
 		if err == nil && merged.Conflict != "" {
-			err = errors.New(merged.Conflict)
+			err = fmt.Errorf("%s: nacre sessions branch %s keeps the work on a branch, which git merges", merged.Conflict, l.handover.session)
 		}
 		if err != nil {
 			return Taken{}, err
