@@ -110,7 +110,7 @@ func checkedOut(d *Dir, project string) (trees map[string]string, lost []seen) {
 			continue
 		}
 		below, err := filepath.Rel(filepath.Join(own.source, "modules"), source)
-		if err != nil || !filepath.IsLocal(below) {
+		if err != nil || !filepath.IsLocal(below) || trees[source] != "" { // the first that leads there has its files
 			continue
 		}
 		one := seen{source, path.Join(own.target, "modules", below), path.Join(topOf(d), path.Dir(name))}

@@ -19,9 +19,9 @@ func shown() []string {
 	}
 }
 
-// shownOfNamed are those of each remote and each branch.
+// shownOfNamed are those of each remote, each branch and each submodule.
 func shownOfNamed() []string {
-	return []string{"remote.url", "remote.fetch", "remote.promisor", "remote.partialclonefilter", "branch.remote", "branch.merge", "branch.rebase"}
+	return []string{"remote.url", "remote.fetch", "remote.promisor", "remote.partialclonefilter", "branch.remote", "branch.merge", "branch.rebase", "submodule.url", "submodule.active"}
 }
 
 // configText is the configuration of the agent's git directory. With narrow, it has a part
