@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"io"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 )
@@ -15,12 +16,21 @@ const maxSequence = 4096
 // paste, titles and links. Writes to the clipboard, what makes the terminal type an answer, and
 // what is not on the list do not pass (F-11, U-14). At the end it takes back what was left switched
 // on: text that hides what is printed next, a mouse that types.
-func Filter(from io.Reader) io.Reader { return &filter{from: from} }
+func Filter(from io.Reader) io.Reader { return Together(false)(from) }
 
 // Dialog is Filter for a program that draws on a terminal of its own and reads it until its end.
 // What asks the terminal where its cursor is, what it can do and which colours it has passes as
 // well. The answers are numbers, and no word of them is the program's.
-func Dialog(from io.Reader) io.Reader { return &filter{from: from, asks: true} }
+func Dialog(from io.Reader) io.Reader { return Together(true)(from) }
+
+// Together is [Filter], or [Dialog] where asks is set, for all streams of one command: what one of them
+// sets on the terminal, another may save and bring back.
+func Together(asks bool) func(io.Reader) io.Reader {
+	origin := &atomic.Bool{}
+	return func(from io.Reader) io.Reader {
+		return &filter{from: from, asks: asks, left: leftover{origin: origin}}
+	}
+}
 
 type filter struct {
 	from    io.Reader

@@ -17,7 +17,7 @@ func TestOnlySequencesOfTheListReachTheTerminal(t *testing.T) {
 	for name, c := range map[string]struct{ printed, want string }{
 		"text":                       {"plain ä € 😀\r\n\ttext\b\a", "plain ä € 😀\r\n\ttext\b\a"},
 		"colours and cursor":         {"\x1b[1;38:5:3mred\x1b[0m\x1b[2J\x1b[H\x1b[10;5H\x1b[K\x1b[?25l\x1b[3 q\x1b[!p", "\x1b[1;38:5:3mred\x1b[0m\x1b[2J\x1b[H\x1b[10;5H\x1b[K\x1b[?25l\x1b[3 q\x1b[!p\x1b[?25h"},
-		"modes, scrolling, charsets": {"\x1b[?1049h\x1b[?1006h\x1b[?2004h\x1b[1;20r\x1b7\x1b8\x1bM\x1b(B\x1b=\x1b#8", "\x1b[?1049h\x1b[?1006h\x1b[?2004h\x1b[1;20r\x1b7\x1b8\x1bM\x1b(B\x1b=\x1b#8\x1b[?7h\x1b[?6l\x1b[?2004l\x1b[?1006l\x1b[?1049l\x1b7\x1b[r\x1b8\x1b(B\x0f\x1b[0m"},
+		"modes, scrolling, charsets": {"\x1b[?1049h\x1b[?1006h\x1b[?2004h\x1b[1;20r\x1b7\x1b8\x1bM\x1b(B\x1b=\x1b#8", "\x1b[?1049h\x1b[?1006h\x1b[?2004h\x1b[1;20r\x1b7\x1b8\x1bM\x1b(B\x1b=\x1b#8\x1b[?7h\x1b[?2004l\x1b[?1006l\x1b[?1049l\x1b7\x1b[r\x1b8\x1b(B\x0f\x1b[0m"},
 		"titles and links":           {"\x1b]2;title\a\x1b]8;;https://a.test\x1b\\a\x1b]8;;\x1b\\\x1b[22;0t", "\x1b]2;title\a\x1b]8;;https://a.test\x1b\\a\x1b]8;;\x1b\\\x1b[22;0t"},
 		"links to programs":          {"a\x1b]8;;ssh://-oProxyCommand=x/\x1b\\b\x1b]8;;X-Man-Page://y\ac\x1b]8;;/etc\ad\x1b]8;id=1;HTTPS://a.test\ae\x1b]8;;\a", "abcd\x1b]8;id=1;HTTPS://a.test\ae\x1b]8;;\a"},
 		"the clipboard":              {"a\x1b]52;c;eHh4\ab\x1b]52;c;?\x1b\\c", "abc"},
@@ -72,7 +72,7 @@ func TestADialogAsksTheTerminalForNumbersOnly(t *testing.T) {
 // printed next, or type into the shell that comes after.
 func TestWhatACommandLeavesSwitchedOnIsTakenBack(t *testing.T) {
 	t.Parallel()
-	const saved = "\x1b[?7h\x1b[?6l\x1b(B\x0f\x1b[0m" // with the cursor, whatever the text is by then
+	const saved = "\x1b[?7h\x1b(B\x0f\x1b[0m" // with the cursor, whatever the text is by then
 	for name, c := range map[string]struct{ printed, undone string }{
 		"nothing":                    {"text", ""},
 		"all was put back":           {"\x1b[?1049;25h\x1b[?1003h\x1b[8m\x1b[2;3r\x1b]8;;http://a.test\a\x1b[0m\x1b[?1003l\x1b[r\x1b]8;;\a", "\x1b[?1049l"},
@@ -81,6 +81,7 @@ func TestWhatACommandLeavesSwitchedOnIsTakenBack(t *testing.T) {
 		"that of another terminal":   {"\x1b[8m\x1b[s\x1b[0m\x1b[u", saved},
 		"that of a mode":             {"\x1b[8m\x1b[?1048h\x1b[0m\x1b[?1048l", saved},
 		"what another stream saved":  {"\x1b8", saved},
+		"a saved origin":             {"\x1b[?6h\x1b7\x1b[?6l\x1b8", "\x1b[?7h\x1b[?6l\x1b(B\x0f\x1b[0m"},
 		"a link":                     {"\x1b]8;;http://a.test\x1b\\", "\x1b]8;;\x1b\\"},
 		"colours and a reset":        {"\x1b]10;#000\a\x1b]11;#000\a\x1bc", "\x1b]104\a\x1b]110\a\x1b]111\a\x1b]112\a"},
 		"text that cannot be seen":   {"\x1b[8m", "\x1b[0m"},
@@ -105,6 +106,23 @@ func TestWhatACommandLeavesSwitchedOnIsTakenBack(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// U-14: the cursor's origin is taken back where any stream of the command has set it. After other programs that
+// draw on the other screen it is not: the cursor would move over what was printed before.
+func TestAnOriginThatAnotherStreamSavedIsTakenBack(t *testing.T) {
+	t.Parallel()
+	together := terminal.Together(false)
+	for _, c := range []struct{ printed, undone string }{
+		{"\x1b[?1049h\x1b[?1049l", "\x1b[?7h\x1b(B\x0f\x1b[0m"},
+		{"\x1b[?6h\x1b7\x1b[?6l", ""},
+		{"\x1b8", "\x1b[?7h\x1b[?6l\x1b(B\x0f\x1b[0m"},
+	} {
+		have, err := io.ReadAll(together(strings.NewReader(c.printed)))
+		if want := c.printed + c.undone; err != nil || string(have) != want {
+			t.Errorf("have %q %v, want %q", have, err, want)
+		}
 	}
 }
 

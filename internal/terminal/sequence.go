@@ -3,6 +3,7 @@ package terminal
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 )
@@ -150,13 +151,18 @@ type leftover struct {
 	keys    bool     // keys that are told in another way
 	colours bool     // of the terminal
 	link    bool     // whose text goes on
+	// origin tells whether any stream of the command has set the mode in which the cursor counts from the region.
+	origin *atomic.Bool
 }
+
+// The modes of the cursor's origin: to end it moves the cursor to the top.
+const originMode, originEnds = "?6", "?6l"
 
 // note remembers what a sequence that passed leaves behind.
 func (l *leftover) note(s string) {
 	switch s[1] {
 	case 'c':
-		*l = leftover{colours: l.colours} // which some terminals keep
+		*l = leftover{colours: l.colours, origin: l.origin} // colours some terminals keep
 	case '8':
 		l.restore()
 	case '(', ')', '*', '+':
@@ -177,7 +183,7 @@ func (l *leftover) note(s string) {
 // restore notes that what was saved with the cursor is back, whichever stream saved it.
 func (l *leftover) restore() {
 	l.style, l.charset = true, true
-	l.noteMode("?6", 'h')
+	l.noteMode(originMode, 'h')
 	l.noteMode("?7", 'l')
 }
 
@@ -188,6 +194,9 @@ func (l *leftover) noteCSI(c sequence) {
 	case c.final == 'h', c.final == 'l':
 		for number := range strings.SplitSeq(c.numbers, ";") {
 			l.noteMode(c.prefix+number, c.final)
+			if c.prefix+number == originMode && c.final == 'h' {
+				l.origin.Store(true)
+			}
 			if c.prefix == "?" && c.final == 'l' && (number == "1048" || number == "1049") {
 				l.restore()
 			}
@@ -220,7 +229,9 @@ func (l *leftover) noteMode(name string, final byte) {
 func (l *leftover) undone() string {
 	var b strings.Builder
 	for _, mode := range slices.Backward(l.modes) {
-		b.WriteString("\x1b[" + mode)
+		if mode != originEnds || l.origin.Load() { // the cursor stays where the program left it
+			b.WriteString("\x1b[" + mode)
+		}
 	}
 	for _, part := range []struct {
 		left bool

@@ -69,7 +69,7 @@ func (cmd agentCommand) command() *cobra.Command {
 			o.exec.Land, err = cmd.landing(o.land)
 		}
 		if err == nil {
-			o.exec.Screen, err = passing(o.terminal, terminal.Dialog)
+			o.exec.Screen, err = passing(o.terminal, terminal.Together(true))
 		}
 		if err != nil {
 			return cmd.status().failed(command.FlagError(c, err))

@@ -57,7 +57,7 @@ shows it; -q then prints the session's name alone.`,
 			status := cmd.status()
 			var unknown, refused error
 			e.Land, unknown = cmd.landing(land)
-			e.Screen, refused = passing(sequences, terminal.Filter)
+			e.Screen, refused = passing(sequences, terminal.Together(false))
 			if err := errors.Join(unknown, refused, checkNames(group, name), checkTime(wall)); err != nil {
 				return status.failed(err)
 			}
