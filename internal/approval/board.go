@@ -32,6 +32,8 @@ const (
 	// oneLook bounds one look at the tables, and maxQuestions what is read of it.
 	oneLook      = 5 * time.Second
 	maxQuestions = 1000
+	// maxTold is of how many questions that no machine signed one is told in one look.
+	maxTold = 10
 )
 
 // ErrAbsent is a press that its session's machine did not take: nothing was done.
@@ -88,6 +90,9 @@ func (b Board) Questions(ctx context.Context) ([]nacre.Question, error) {
 		if f.why != nil {
 			changed = append(changed, f.told())
 		}
+	}
+	if more := len(changed) - maxTold; more > 0 {
+		changed = append(changed[:maxTold], fmt.Errorf("and %d more questions in the store that no machine signed", more))
 	}
 	return all, errors.Join(append(changed, err)...)
 }
