@@ -303,7 +303,7 @@ func (d *Desk) finish(id, what string) {
 }
 
 // late says what became of a question that is not open.
-func (d *Desk) late(id string) error {
+func late(d *Desk, id string) error {
 	if what := d.Ended(id); what != "" {
 		return fmt.Errorf("%w: %s was %s", ErrLate, id, what)
 	}
