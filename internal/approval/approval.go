@@ -289,13 +289,13 @@ func (d *Desk) claim(id, what string) *pending {
 	}
 	delete(d.pending, id)
 	d.bytes -= p.bytes
-	d.finish(id, what)
+	finish(d, id, what)
 	show(d)
 	return p
 }
 
-// finish is called with mu held.
-func (d *Desk) finish(id, what string) {
+// finish remembers what became of a question. It is called with mu held.
+func finish(d *Desk, id, what string) {
 	if len(d.finished) == maxFinished {
 		d.finished = slices.Delete(d.finished, 0, 1)
 	}
@@ -357,7 +357,7 @@ func (d *Desk) Close() error {
 	waiting := d.pending
 	d.pending = map[string]*pending{}
 	for id := range waiting {
-		d.finish(id, "denied: "+ErrClosed.Error())
+		finish(d, id, "denied: "+ErrClosed.Error())
 	}
 	d.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), recordLimit)
