@@ -141,6 +141,7 @@ var wings = map[string]string{
 	"internal/sandbox/container":  "internal/sandbox",
 	"internal/sandbox/handout":    "internal/sandbox",
 	"internal/sandbox/loopback":   "internal/sandbox",
+	"internal/sandbox/mux":        "internal/sandbox",
 	"internal/egress/gitwire":     "internal/egress",
 	"internal/egress/fields":      "internal/egress",
 	"internal/egress/certificate": "internal/egress",

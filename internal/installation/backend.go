@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/nacre-dev/nacre"
@@ -66,6 +67,7 @@ func (inst *Installation) openBackend(stateDir string, ahead bool) (sandbox.Back
 	}
 	box, err := container.Open(context.Background(), container.Options{
 		Engine: c.Backend, Socket: c.Socket, Runtime: c.Runtime, Image: image, Init: inst.Program("sandbox-init"), StateDir: stateDir,
+		Apart: runtime.GOOS != "linux",
 	})
 	if err != nil {
 		return nil, &NotReady{What: "the " + c.Backend + " sandbox cannot start", Err: err}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -222,9 +223,13 @@ func (inst *Installation) ReceiptPath(id nacre.SessionID) string {
 	return inst.Registry.Paths().Receipt(id)
 }
 
-// Program finds a binary beside nacre. Where it is not, nacre acts as it by its name.
+// Program finds a binary beside nacre. Where it is not, nacre acts as it by its name. Elsewhere than
+// on Linux, what runs in sandboxes lies in a folder of its own, and nothing takes its place.
 func (inst *Installation) Program(name string) string {
 	path := filepath.Join(filepath.Dir(inst.Options.Executable), name)
+	if runtime.GOOS != "linux" {
+		return filepath.Join(filepath.Dir(inst.Options.Executable), "linux", name)
+	}
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 		return path
 	}

@@ -33,6 +33,7 @@ type variant struct {
 	engine  string // container.Docker, container.Podman or empty
 	socket  string // the variable that names the engine's socket
 	runtime string
+	apart   bool // as where the engine's containers run on another machine
 }
 
 // variants are all backends that there are.
@@ -40,6 +41,7 @@ func variants() []variant {
 	return []variant{
 		{name: "native"},
 		{name: "docker", engine: container.Docker, socket: "NACRE_DOCKER"},
+		{name: "docker apart", engine: container.Docker, socket: "NACRE_DOCKER", apart: true},
 		{name: "docker with gVisor", engine: container.Docker, socket: "NACRE_DOCKER", runtime: "runsc"},
 		{name: "podman", engine: container.Podman, socket: "NACRE_PODMAN"},
 	}
@@ -76,7 +78,7 @@ func (v variant) open(t testing.TB, stateDir string) (sandbox.Backend, error) {
 func (v variant) options(t testing.TB, stateDir string) container.Options {
 	t.Helper()
 	return container.Options{
-		Engine: v.engine, Socket: v.address(t), Runtime: v.runtime, Image: testImage(t, v.address(t)), Init: initBinary(t), StateDir: stateDir,
+		Engine: v.engine, Socket: v.address(t), Runtime: v.runtime, Image: testImage(t, v.address(t)), Init: initBinary(t), StateDir: stateDir, Apart: v.apart,
 	}
 }
 
@@ -158,6 +160,9 @@ func busyboxRoot(t testing.TB) io.Reader {
 
 // hasOwnKernel says that /proc and /dev are not of this machine.
 func hasOwnKernel(b sandbox.Backend) bool { return strings.Contains(b.Name(), "runsc") }
+
+// isApart says that no socket of this machine leads into a sandbox.
+func isApart(b sandbox.Backend) bool { return strings.HasSuffix(b.Name(), "its own machine") }
 
 // sealed runs a script with the tools of the backend.
 func sealed(b sandbox.Backend, script string) sandbox.Command {

@@ -13,8 +13,8 @@ type Native struct{ Backend }
 
 // Open refuses, and says what to do.
 func Open(Options) (*Native, error) {
-	return nil, errors.New("namespaces, Landlock and seccomp are Linux's: " +
-		"run nacre in a Linux machine (docs/install.md, \"On macOS\")")
+	return nil, errors.New("namespaces, Landlock and seccomp are Linux's: have a container engine start sandboxes, " +
+		"with backend = \"docker\" and an image under [sandbox] in config.toml (docs/install.md, \"On macOS\")")
 }
 
 // Check refuses as [Open] does.

@@ -35,7 +35,8 @@ type bootDir struct {
 }
 
 // newBoot makes the folder and listens for the container's PID 1.
-func newBoot(stateDir, name string, uid, gid int) (b bootDir, err error) {
+func newBoot(o Options, name string, uid, gid int) (b bootDir, err error) {
+	stateDir := o.StateDir
 	b.name = name
 	if stateDir == "" {
 		b.dir, err = os.MkdirTemp("", name)
@@ -49,7 +50,11 @@ func newBoot(stateDir, name string, uid, gid int) (b bootDir, err error) {
 	if b.dir, err = filepath.EvalSymlinks(b.dir); err != nil {
 		return b, err
 	}
-	if err := b.fill(uid, gid); err != nil {
+	err = b.fill(uid, gid)
+	if err == nil && !o.Apart {
+		err = b.listen()
+	}
+	if err != nil {
 		return b, errors.Join(err, b.close())
 	}
 	return b, nil
@@ -76,7 +81,7 @@ func (b *bootDir) fill(uid, gid int) error {
 			return err
 		}
 	}
-	return b.listen()
+	return nil
 }
 
 // listen goes through a descriptor of the folder: a socket's own path may be
@@ -96,16 +101,17 @@ func (b *bootDir) listen() error {
 	return nil
 }
 
+// deafen takes no PID 1 any more.
+func (b *bootDir) deafen() {
+	if b.listener != nil {
+		_ = b.listener.Close() // it may be closed
+	}
+}
+
 // close removes the folder. Nothing is mounted in it.
 func (b *bootDir) close() error {
-	var err error
-	if b.listener != nil {
-		err = b.listener.Close()
-		if errors.Is(err, net.ErrClosed) {
-			err = nil
-		}
-	}
-	return errors.Join(err, os.RemoveAll(b.dir))
+	b.deafen()
+	return os.RemoveAll(b.dir)
 }
 
 // stage makes root's binds where the engine can see them: with the owner's

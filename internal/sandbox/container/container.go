@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -50,6 +49,9 @@ type Options struct {
 	Image string
 	// Init is the path of the sandbox-init binary; empty means this program.
 	Init string
+	// Apart says that the engine's containers run on a machine of its own, to which files of this
+	// one come and no sockets.
+	Apart bool
 	// StateDir holds a record per container, for EndOrphans. Empty keeps none.
 	StateDir string
 }
@@ -70,10 +72,6 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	if runtime.GOOS != "linux" {
-		return nil, errors.New("containers of an engine on this system run in a Linux machine of its own, to which no socket of nacre's leads: " +
-			"run nacre in a Linux machine (docs/install.md, \"On macOS\")")
-	}
 	b := &Backend{options: o}
 	var err error
 	if b.engine, err = dial(o.Socket); err != nil {
@@ -91,6 +89,10 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 func (o *Options) complete() error {
 	if o.Engine != Docker && o.Engine != Podman {
 		return fmt.Errorf("engine %q: use docker or podman", o.Engine)
+	}
+	if o.Apart && o.Engine == Podman {
+		return errors.New("podman loses some of what it carries to and from containers of a machine of its own: use docker, " +
+			"or another engine that speaks its API")
 	}
 	if o.Image == "" {
 		return fmt.Errorf("%s wants an image: name one, such as image = \"name@sha256:…\" under [sandbox] in config.toml", o.Engine)
@@ -193,10 +195,14 @@ func (b *Backend) Close() error { return errors.Join(b.mapper.Close(), b.engine.
 
 // Name implements sandbox.Backend.
 func (b *Backend) Name() string {
-	if b.options.Runtime == "" {
-		return b.options.Engine
+	name := b.options.Engine
+	if b.options.Runtime != "" {
+		name += " (" + b.options.Runtime + ")"
 	}
-	return b.options.Engine + " (" + b.options.Runtime + ")"
+	if b.options.Apart {
+		name += " in its own machine"
+	}
+	return name
 }
 
 // HostTools is false: the image brings its own.
@@ -204,6 +210,9 @@ func (b *Backend) HostTools() bool { return false }
 
 // PeerUIDs implements sandbox.Backend.
 func (b *Backend) PeerUIDs() []int {
+	if b.options.Apart {
+		return []int{os.Geteuid()} // nacre itself connects for them
+	}
 	uid, _ := b.mapper.AgentIDs()
 	return []int{uid}
 }
@@ -231,7 +240,11 @@ func (b *Backend) Holds() string {
 
 // NotEnforced implements sandbox.Backend.
 func (b *Backend) NotEnforced() []string {
+	uid, _ := b.mapper.AgentIDs()
 	var missing []string
+	if b.options.Apart {
+		missing = append(missing, apartMounts)
+	}
 	if !b.image.pinned {
 		missing = append(missing, "image: "+b.options.Image+" is not pinned by a digest and may come to mean another one; now it is "+b.image.id)
 	}
@@ -255,9 +268,12 @@ func (b *Backend) NotEnforced() []string {
 	} else {
 		missing = append(missing, sharedWatches, sandbox.SharedLocks)
 	}
-	return append(missing, sandbox.SharedInit, sandbox.SharedEnviron, "users: there is no user namespace but the engine's; what escaped would be user "+fmt.Sprint(b.PeerUIDs()[0])+" of this machine",
+	return append(missing, sandbox.SharedInit, sandbox.SharedEnviron, "users: there is no user namespace but the engine's; what escaped would be user "+fmt.Sprint(uid)+" of this machine",
 		"disk: no quota for what a writable bind holds")
 }
+
+// apartMounts is what no comparison of numbers across two machines could find.
+const apartMounts = "mounts: the engine opens folders by their paths, on a machine of its own; a path that led elsewhere for that moment alone is not noticed"
 
 // sharedWatches is what only a user namespace of the sandbox's own would bound.
 const sharedWatches = "watches: what a container takes of inotify's instances and watches counts for the user of this machine that it runs as"

@@ -57,6 +57,7 @@ func readOnlyPaths() []string {
 func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string) creation {
 	uid, gid := b.mapper.AgentIDs()
 	limits := c.Posture.Limits.WithDefaults()
+	input := c.Stdin != nil || b.options.Apart
 	host := &container.HostConfig{
 		NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private", LogConfig: container.LogConfig{Type: "none"},
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"}, ReadonlyRootfs: true, OomScoreAdj: oomScore,
@@ -83,14 +84,22 @@ func (b *Backend) creation(c sandbox.Command, l *layout, paths map[string]string
 	return creation{l.boot.name, container.CreateRequest{
 		Config: &container.Config{
 			Image: b.image.id, Hostname: inside.HostName, User: fmt.Sprintf("%d:%d", uid, gid), WorkingDir: "/",
-			Entrypoint: []string{inside.Program}, Cmd: []string{inside.ModeContain}, Env: b.image.blankEnv(),
+			Entrypoint: []string{inside.Program}, Cmd: []string{b.mode()}, Env: b.image.blankEnv(),
 			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, NetworkDisabled: b.options.Engine == Docker, StopSignal: "SIGKILL",
 			Labels:       map[string]string{labelName: l.boot.name, labelSession: c.Label, labelState: b.options.StateDir},
 			AttachStdout: true, AttachStderr: true,
-			Tty: c.Terminal, OpenStdin: c.Stdin != nil, AttachStdin: c.Stdin != nil, StdinOnce: c.Stdin != nil,
+			Tty: c.Terminal && !b.options.Apart, OpenStdin: input, AttachStdin: input, StdinOnce: input,
 		},
 		HostConfig: host,
 	}}
+}
+
+// mode is what PID 1 is told to be.
+func (b *Backend) mode() string {
+	if b.options.Apart {
+		return inside.ModeApart
+	}
+	return inside.ModeContain
 }
 
 // sysctls of the container's own namespaces: ports below 1024 are root's, which
@@ -175,7 +184,7 @@ func (b *Backend) work(c sandbox.Command, l *layout) (inside.Container, error) {
 		return inside.Container{}, err
 	}
 	w := inside.Container{
-		Binds: l.binds(!b.isolated()), Symlinks: l.links, Forwards: forwards, Terminal: c.Terminal,
+		Binds: l.binds(!b.isolated(), !b.isolated() && !b.options.Apart), Symlinks: l.links, Forwards: forwards, Terminal: c.Terminal,
 		Agent: inside.Agent{
 			Argv: c.Argv, Env: c.Environ(), Dir: c.Posture.Dir, Writable: l.writable(), NoStop: b.isGVisor(),
 			Limits: inside.Limits{OpenFiles: uint64(limits.OpenFiles), FileSize: uint64(limits.FileSize)},

@@ -47,6 +47,7 @@ type layout struct {
 	sources *sandbox.Sources
 	boot    bootDir
 	engine  string // the path of the engine's socket
+	apart   bool
 	entries []entry
 	masked  []string // paths of the image
 	links   []inside.Mount
@@ -54,8 +55,8 @@ type layout struct {
 
 // newLayout is closed by closing its sources.
 func newLayout(c sandbox.Command, boot bootDir, o Options) (*layout, error) {
-	l := &layout{sources: sandbox.OpenSources(o.StateDir), boot: boot, engine: o.Socket}
-	err := l.fill(c, o.Init)
+	l := &layout{sources: sandbox.OpenSources(o.StateDir), boot: boot, engine: o.Socket, apart: o.Apart}
+	err := l.fill(c, o)
 	if err != nil {
 		l.sources.Close()
 		return nil, err
@@ -63,7 +64,7 @@ func newLayout(c sandbox.Command, boot bootDir, o Options) (*layout, error) {
 	return l, nil
 }
 
-func (l *layout) fill(c sandbox.Command, init string) error {
+func (l *layout) fill(c sandbox.Command, o Options) error {
 	l.entries = []entry{
 		{kind: kindTmpfs, target: "/tmp", size: tmpSize, mode: 0o1777},
 		{kind: kindTmpfs, target: "/run", size: runSize, mode: 0o755, noExec: true},
@@ -84,13 +85,11 @@ func (l *layout) fill(c sandbox.Command, init string) error {
 			return err
 		}
 	}
-	for _, m := range []nacre.Mount{
-		{Source: l.boot.control, Target: path.Dir(inside.ControlSocket), NoExec: true},
-		{Source: init, Target: inside.Program},
-	} {
-		if err := l.add(m); err != nil {
-			return err
-		}
+	if err := l.add(nacre.Mount{Source: o.Init, Target: inside.Program}); err != nil || o.Apart {
+		return err
+	}
+	if err := l.add(nacre.Mount{Source: l.boot.control, Target: path.Dir(inside.ControlSocket), NoExec: true}); err != nil {
+		return err
 	}
 	return l.addSockets(c.SocketDir)
 }
@@ -256,25 +255,25 @@ func (l *layout) mask(target string) error {
 func (l *layout) writable() []string {
 	list := []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/pts", "/dev/shm"}
 	for _, e := range l.entries {
-		if !e.readOnly {
+		if !e.readOnly && (!l.apart || !within(e.target, nacre.SocketDir)) { // PID 1 makes the sockets itself there
 			list = append(list, e.target)
 		}
 	}
 	return list
 }
 
-// binds are what PID 1 looks at again. A kernel of the runtime's own shows
-// other numbers than the host's.
-func (l *layout) binds(compare bool) []inside.Bind {
+// binds are what PID 1 looks at again. A kernel of the runtime's own shows other numbers than the
+// host's, and no flags; a machine of the engine's own shows other numbers.
+func (l *layout) binds(flags, numbers bool) []inside.Bind {
 	var list []inside.Bind
 	for _, e := range l.entries {
 		if e.kind != kindBind {
 			continue
 		}
 		b := inside.Bind{Target: e.target}
-		if compare {
+		b.ReadOnly = flags && e.readOnly
+		if numbers {
 			b.Dev, b.Ino = e.source.File()
-			b.ReadOnly = e.readOnly
 		}
 		list = append(list, b)
 	}

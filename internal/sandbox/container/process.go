@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"regexp"
 	"sync"
 	"sync/atomic"
@@ -25,17 +25,23 @@ type process struct {
 	boot    bootDir
 	limits  nacre.Limits
 	streams *streams
-	control net.Conn
-	exited  chan struct{} // closed when the engine says that the container has ended
-	forget  context.CancelFunc
-	tell    sync.WaitGroup // for exited
-	pid     int
-	timer   *time.Timer
-	cause   atomic.Int32
-	ending  sync.Once
-	ended   chan struct{} // closed when it is ended from outside
-	done    chan struct{}
+	link
+	exited chan struct{} // closed when the engine says that the container has ended
+	forget context.CancelFunc
+	tell   sync.WaitGroup // for exited
+	pid    int
+	timer  *time.Timer
+	cause  atomic.Int32
+	ending sync.Once
+	ended  chan struct{} // closed when it is ended from outside
+	done   chan struct{}
 	result
+}
+
+// link leads to PID 1.
+type link struct {
+	control io.ReadWriteCloser
+	far     *far // nil where PID 1 dials a socket of this machine
 }
 
 // result is how a container ended, once done is closed.
@@ -57,7 +63,7 @@ func (b *Backend) Start(ctx context.Context, c sandbox.Command) (sandbox.Process
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	if c.Network != nil && b.isolated() {
+	if c.Network != nil && (b.isolated() || b.options.Apart) {
 		return nil, loopback.ErrNone
 	}
 	p := &process{
@@ -78,7 +84,7 @@ func (b *Backend) Start(ctx context.Context, c sandbox.Command) (sandbox.Process
 func (p *process) start(ctx context.Context, c sandbox.Command) error {
 	uid, gid := p.backend.mapper.AgentIDs()
 	var err error
-	if p.boot, err = newBoot(p.backend.options.StateDir, "nacre-"+c.Label+"-"+randomHex(), uid, gid); err != nil {
+	if p.boot, err = newBoot(p.backend.options, "nacre-"+c.Label+"-"+randomHex(), uid, gid); err != nil {
 		return err
 	}
 	mounts, err := sandbox.HideSockets(c.Posture.Mounts)
@@ -115,7 +121,12 @@ func (p *process) start(ctx context.Context, c sandbox.Command) error {
 	if err := p.launch(ctx, c, p.backend.creation(c, layout, paths)); err != nil {
 		return err
 	}
-	if err := p.handshake(ctx, work, c.Network); err != nil {
+	if p.far != nil {
+		err = p.handshakeFar(ctx, c, layout, work)
+	} else {
+		err = p.handshake(ctx, work, c.Network)
+	}
+	if err != nil {
 		return err
 	}
 	return unstage(p.boot.name)
@@ -127,13 +138,26 @@ func (p *process) launch(ctx context.Context, c sandbox.Command, o creation) err
 	if err := engine.create(ctx, o); err != nil {
 		return err
 	}
-	attached, err := engine.attach(ctx, name, c.Stdin != nil)
+	apart := p.backend.options.Apart
+	attached, err := engine.attach(ctx, name, c.Stdin != nil || apart)
 	if err != nil {
 		return err
 	}
-	if p.streams, err = newStreams(c, attached, func(height, width uint) {
+	resize := func(height, width uint) {
 		_ = engine.resize(context.WithoutCancel(ctx), name, height, width) // the old size is still a size
-	}); err != nil {
+	}
+	if apart {
+		if p.far, err = openFar(context.WithoutCancel(ctx), attached, c.SocketDir); err != nil {
+			return errors.Join(err, attached.Close())
+		}
+		if attached, err = p.far.agent(); err != nil {
+			return err
+		}
+		if resize, err = p.far.sizes(); err != nil {
+			return err
+		}
+	}
+	if p.streams, err = newStreams(c, attached, resize); err != nil {
 		return err
 	}
 	if err := engine.start(ctx, name); err != nil {
@@ -179,8 +203,16 @@ func (p *process) handshake(ctx context.Context, work inside.Container, network 
 	if err := sendWork(control, work, network); err != nil {
 		return err
 	}
+	if err := p.hear(ctx); err != nil {
+		return err
+	}
+	return control.SetDeadline(time.Time{})
+}
+
+// hear waits for PID 1 to say that the agent runs.
+func (p *process) hear(ctx context.Context) error {
 	var report inside.Report
-	if err := inside.Receive(control, &report); err != nil {
+	if err := inside.Receive(p.control, &report); err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
 	if report.Exec {
@@ -190,7 +222,7 @@ func (p *process) handshake(ctx context.Context, work inside.Container, network 
 		return errors.New(printable(report.Error))
 	}
 	p.pid = p.hostPid(ctx)
-	return control.SetDeadline(time.Time{})
+	return nil
 }
 
 // hostPid is for people; zero where the engine does not say it.
@@ -209,10 +241,13 @@ func (p *process) failed(ctx context.Context, err error) error {
 	isExec := errors.As(err, &execErr)
 	cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
-	if p.streams != nil && !isExec {
+	if p.streams != nil && p.far == nil && !isExec {
 		log = p.streams.complaint()
 	}
 	left := p.clear(cleaning)
+	if p.far != nil {
+		log = p.far.complaint.String()
+	}
 	if isExec {
 		return execErr
 	}
@@ -242,9 +277,12 @@ func (p *process) clear(ctx context.Context) error {
 	if p.streams != nil {
 		p.streams.close()
 	}
+	if p.far != nil {
+		p.far.close()
+	}
 	errs = append(errs, unstage(p.boot.name))
 	if errors.Join(errs...) != nil { // the record stays for EndOrphans
-		_ = p.boot.listener.Close()
+		p.boot.deafen()
 		return errors.Join(errs...)
 	}
 	return p.boot.close()
@@ -257,6 +295,9 @@ func (p *process) watch(stop func() bool) {
 	reportErr := inside.Receive(p.control, &report)
 	p.timer.Stop()
 	stop()
+	if p.far != nil && reportErr == nil {
+		p.streams.drain(p.ended) // what was printed comes over what control is a part of
+	}
 	_ = p.control.Close() // which ends PID 1, if it has not
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()

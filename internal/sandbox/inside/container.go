@@ -51,3 +51,26 @@ func EtcFiles(uid, gid int) map[string]string {
 		"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 	}
 }
+
+// The streams that the host opens to a PID 1 that is apart. Those that PID 1 opens are called as
+// the socket that they lead to.
+const (
+	// ControlStream carries the work there, and then what PID 1 reports and is told.
+	ControlStream = "control"
+	// AgentStream carries what the agent reads, and what it prints as an engine's attached streams
+	// carry it.
+	AgentStream = "agent"
+	// SizeStream carries sizes of a terminal: its rows and its columns, two bytes each.
+	SizeStream = "size"
+)
+
+// Apart is the work of a container whose kernel is another machine's: everything goes over its
+// own input and output.
+type Apart struct {
+	Work Container
+	// SocketDir is where Sockets are offered inside.
+	SocketDir string
+	Sockets   []string
+	// Input says that the agent has any.
+	Input bool
+}

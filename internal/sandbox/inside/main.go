@@ -19,6 +19,8 @@ func Main(args []string) int {
 		err = runInit()
 	case ModeContain:
 		err = runContain()
+	case ModeApart:
+		err = runApart()
 	case ModeCheck:
 		err = runCheck()
 	default:

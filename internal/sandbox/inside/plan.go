@@ -163,4 +163,5 @@ const (
 	ModeCheck = "check" // try what a sandbox needs, and say what failed
 
 	ModeContain = "contain" // PID 1 of a container engine's container
+	ModeApart   = "apart"   // the same, where no socket of the host's can be had
 )

@@ -67,6 +67,24 @@ func listenAt(at netip.AddrPort) (socket, error) {
 	return s, nil
 }
 
+// listenPath opens a socket at a path.
+func listenPath(name string) (socket, error) {
+	s, err := newSocket(unix.AF_UNIX)
+	if err != nil {
+		return socket{}, err
+	}
+	err = s.do(func(fd int) error {
+		if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+			return err
+		}
+		return unix.Listen(fd, maxWaiting)
+	})
+	if err != nil {
+		return socket{}, errors.Join(fmt.Errorf("%s: %w", name, err), s.Close())
+	}
+	return s, nil
+}
+
 // maxWaiting is how many connections wait to be accepted; the kernel has a limit of its own.
 const maxWaiting = 4096
 

@@ -1,0 +1,98 @@
+package mux_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/nacre-dev/nacre/internal/sandbox/mux"
+)
+
+// ends are two sessions that speak with each other.
+func ends(accept func(name string, s *mux.Stream)) (one, other *mux.Session) {
+	r1, w1 := io.Pipe()
+	r2, w2 := io.Pipe()
+	return mux.Open(r1, w2, true, nil), mux.Open(r2, w1, false, accept)
+}
+
+func TestWhatIsSentComesBack(t *testing.T) { // U-30
+	one, _ := ends(func(_ string, s *mux.Stream) {
+		_, _ = io.Copy(s, s)
+		_ = s.CloseWrite()
+	})
+	s, err := one.Stream("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := bytes.Repeat([]byte("nacre"), 300_000)
+	go func() {
+		_, _ = s.Write(want)
+		_ = s.CloseWrite()
+	}()
+	if have, err := io.ReadAll(s); err != nil || !bytes.Equal(have, want) {
+		t.Errorf("have %d bytes, %v", len(have), err)
+	}
+}
+
+func TestAStreamThatNobodyReadsHoldsUpNoOther(t *testing.T) { // U-30
+	one, _ := ends(func(name string, s *mux.Stream) {
+		if name == "echo" {
+			_, _ = io.Copy(s, s)
+			_ = s.CloseWrite()
+		}
+	})
+	deaf, err := one.Stream("deaf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck := make(chan error)
+	go func() {
+		_, err := deaf.Write(make([]byte, 1<<20))
+		stuck <- err
+	}()
+	s, err := one.Stream("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.CloseWrite()
+	if have, err := io.ReadAll(s); err != nil || string(have) != "hello" {
+		t.Errorf("have %q, %v", have, err)
+	}
+	one.Close()
+	if err := <-stuck; err == nil {
+		t.Error("more was taken than a window")
+	}
+}
+
+func TestWhoBreaksTheRulesLosesAll(t *testing.T) { // U-30
+	frame := func(kind, id byte, payload ...byte) []byte {
+		return append([]byte{kind, 0, 0, 0, id, 0, 0, 0, byte(len(payload))}, payload...)
+	}
+	for name, text := range map[string][]byte{
+		"too long":              {2, 0, 0, 0, 1, 0xff, 0, 0, 0},
+		"an unknown kind":       frame(9, 1),
+		"a number of ours":      frame(1, 1),
+		"a stream not accepted": frame(1, 2),
+		"too much credit":       frame(3, 1, 0xff, 0, 0, 0),
+		"a short credit":        frame(3, 1, 1),
+		"an end in the middle":  {2, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, w := io.Pipe()
+			s := mux.Open(r, io.Discard, true, nil)
+			st, err := s.Stream("x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = w.Write(text)
+			_ = w.Close()
+			if _, err := st.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
+				t.Errorf("have %v", err)
+			}
+		})
+	}
+}
