@@ -141,7 +141,7 @@ endef
 race: fixtures ## the tests with the race detector (needs gcc)
 	$(raced)
 
-release: ## make what people install, into dist/: TARGETS=linux/amd64,linux/arm64; SIGN=KEY signs it
+release: ## make what people install, into dist/: TARGETS=linux/amd64,darwin/arm64; SIGN=KEY signs it
 	$(GO) run -C tools/release . --root $(abspath .) $(if $(TARGETS),--targets $(TARGETS)) $(if $(SIGN),--sign $(abspath $(SIGN)))
 
 bench: build ## print the tables of docs/performance.md

@@ -50,7 +50,7 @@ remove() {
 if [ -n "$uninstall" ]; then remove; [ -n "$dry" ] || say "nacre is removed from $prefix. What it keeps of you is in ~/.config/nacre and ~/.local/state/nacre."; exit 0; fi
 
 [ -n "$version" ] || fail "say which version: --version 1.2.0"
-[ "$(uname -s)" = Linux ] || fail "only Linux has what nacre needs; on $(uname -s) it runs in a virtual machine"
+[ "$(uname -s)" = Linux ] || fail "only Linux has what nacre needs by itself; for macOS, unpack nacre_${version}_darwin_ARCH.tar.gz: docs/install.md says what it needs there"
 case $(uname -m) in
   x86_64|amd64) arch=amd64 ;;
   aarch64|arm64) arch=arm64 ;;

@@ -1,7 +1,7 @@
-// Command release makes what people install. For each target that is a tarball and packages for Debian, RPM, Alpine and
-// Arch, each with the programs, the built-in plugins, completions and man pages. There is the same of what starts pods of
-// Kubernetes, and an image with both. There are bills of materials, a Homebrew formula, the installer, and the checksums
-// of all of them. The same commit makes the same bytes.
+// Command release makes what people install. For each target of Linux that is a tarball and packages for Debian, RPM,
+// Alpine and Arch, each with the programs, the built-in plugins, completions and man pages. There is the same of what
+// starts pods of Kubernetes, and an image with both. For macOS there is a tarball. There are bills of materials, a Homebrew
+// formula, the installer, and the checksums of all of them. The same commit makes the same bytes.
 //
 // It is started in the project's folder: go run -C tools/release . --root DIR.
 package main
@@ -25,7 +25,7 @@ func main() {
 	root := flag.String("root", ".", "folder of the project")
 	out := flag.String("out", "dist", "folder that is made anew with what is released")
 	version := flag.String("version", "", "version, such as v1.2.0 (default: what git describes)")
-	targets := flag.String("targets", "linux/amd64,linux/arm64", "OS/ARCH, with commas between")
+	targets := flag.String("targets", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "OS/ARCH, with commas between")
 	key := flag.String("sign", "", "signs the checksums: a private key of OpenSSH's, or the public one of a key that its agent holds")
 	flag.Parse()
 	if err := release(*root, *out, *version, strings.Split(*targets, ","), *key); err != nil {
@@ -53,10 +53,10 @@ func release(root, out, version string, targets []string, key string) error {
 	}
 	for _, name := range targets {
 		system, arch, ok := strings.Cut(name, "/")
-		if !ok || system != "linux" {
-			return fmt.Errorf("%q is no target: use linux/amd64 or linux/arm64", name)
+		if !ok || system != "linux" && system != "darwin" {
+			return fmt.Errorf("%q is no target: use linux or darwin, then /amd64 or /arm64", name)
 		}
-		t := target{build: b, arch: arch}
+		t := target{build: b, system: system, arch: arch}
 		if err := t.all(pages); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -137,7 +137,7 @@ func (b build) numberOf(format string) string {
 func (b build) pages() (folder string, err error) {
 	folder = filepath.Join(b.work, "pages")
 	nacre := filepath.Join(b.work, "nacre")
-	if err := b.compile("", "", nacre, "./cmd/nacre"); err != nil {
+	if err := b.compile("", "", "", nacre, "./cmd/nacre"); err != nil {
 		return "", err
 	}
 	for shell, file := range map[string]string{"bash": "bash/nacre", "zsh": "zsh/_nacre", "fish": "fish/nacre.fish"} {
@@ -159,14 +159,15 @@ func (b build) pages() (folder string, err error) {
 	return folder, command.Run()
 }
 
-// compile builds packages of a module, which is a folder of the project, for an
-// architecture; the host's where it is empty.
-func (b build) compile(arch, module, to, packages string) error {
-	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+b.version, "-o", to, packages)
+// compile builds packages of a module, which is a folder of the project, for a system and an
+// architecture; for the host where they are empty.
+func (b build) compile(system, arch, module, to string, packages ...string) error {
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version=" + b.version, "-o", to}
+	command := exec.Command("go", append(args, packages...)...)
 	command.Dir, command.Stdout, command.Stderr = filepath.Join(b.root, module), os.Stderr, os.Stderr
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if arch != "" {
-		command.Env = append(command.Env, "GOOS=linux", "GOARCH="+arch)
+		command.Env = append(command.Env, "GOOS="+system, "GOARCH="+arch)
 	}
 	return command.Run()
 }

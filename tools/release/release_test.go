@@ -64,7 +64,7 @@ func TestAReleaseHasThePages(t *testing.T) {
 	check(t, err)
 	pages := t.TempDir()
 	check(t, os.Mkdir(filepath.Join(pages, "man"), 0o755))
-	list, err := target{build: build{root: root}, arch: "amd64"}.files(t.TempDir(), pages)
+	list, err := target{build: build{root: root}, system: linux, arch: "amd64"}.files(t.TempDir(), pages)
 	check(t, err)
 	have := map[string]bool{}
 	for _, f := range list {
@@ -100,7 +100,7 @@ func packed(t *testing.T, ago time.Duration) map[string]string {
 	root, err := filepath.Abs("../..")
 	check(t, err)
 	b := build{root: root, out: t.TempDir(), version: "v1.2.0", made: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	core := product{target: target{b, "amd64"}, title: "nacre", program: os.Args[0], recommends: []string{"git"}, links: map[string]string{"bin/nacre": "../lib/nacre/nacre"}}
+	core := product{target: target{b, linux, "amd64"}, title: "nacre", program: os.Args[0], recommends: []string{"git"}, links: map[string]string{"bin/nacre": "../lib/nacre/nacre"}}
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"nacre": 0o755, "ipc": 0o755, "README.md": 0o644} {
 		from := filepath.Join(dir, name)

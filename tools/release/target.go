@@ -21,11 +21,14 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// target is a release for one architecture of Linux.
+// target is a release for one architecture of Linux or of macOS.
 type target struct {
 	build
-	arch string
+	system, arch string
 }
+
+// linux is the system of sandboxes, whatever the target's own is.
+const linux = "linux"
 
 // Where things lie below /usr, or below the folder of a tarball. nacre looks for its
 // other programs and for the plugins beside itself.
@@ -62,11 +65,14 @@ type product struct {
 	links map[string]string
 }
 
-// all makes what is installed, and the image that holds all of it.
+// all makes what is installed, and the image that holds all of it. For macOS that is nacre's tarball alone.
 func (t target) all(pages string) error {
-	core, err := t.core(filepath.Join(t.work, t.arch), pages)
+	core, err := t.core(filepath.Join(t.work, t.system+"-"+t.arch), pages)
 	if err != nil {
 		return err
+	}
+	if t.system != linux {
+		return first(core.materials(), core.tarball())
 	}
 	pods, err := t.pods(filepath.Join(t.work, t.arch+"-pods"))
 	if err != nil {
@@ -117,7 +123,7 @@ func (t target) pods(stage string) (product, error) {
 		program: filepath.Join(stage, "nacre-k8s"),
 	}
 	for to, from := range map[string]string{"nacre-k8s": "./cmd/nacre-k8s", "pod/sandbox-init": "./cmd/sandbox-init"} {
-		if err := t.compile(t.arch, "k8s", filepath.Join(stage, to), from); err != nil {
+		if err := t.compile(linux, t.arch, "k8s", filepath.Join(stage, to), from); err != nil {
 			return p, err
 		}
 		p.files = append(p.files, file{filepath.Join(stage, to), path.Join(programs, to), 0o755})
@@ -130,12 +136,18 @@ func (t target) pods(stage string) (product, error) {
 	return p, err
 }
 
-// programs builds them, and puts the built-in plugins beside them.
+// programs builds them, and puts the built-in plugins beside them. What runs in sandboxes is Linux's: elsewhere it
+// has a folder of its own. Plugins run in sandboxes, too.
 func (t target) programs(stage string) error {
-	if err := os.MkdirAll(stage, 0o755); err != nil {
-		return err
+	outside := []string{"./cmd/..."}
+	if t.system != linux {
+		outside = []string{"./cmd/nacre", "./cmd/nacre-hook", "./cmd/nacre-web"}
+		inside := []string{"./cmd/sandbox-init", "./cmd/ipc", "./cmd/ipc-mcp", "./cmd/brain"}
+		if err := t.compile(linux, t.arch, "", filepath.Join(stage, linux)+"/", inside...); err != nil {
+			return err
+		}
 	}
-	if err := t.compile(t.arch, "", stage+"/", "./cmd/..."); err != nil {
+	if err := t.compile(t.system, t.arch, "", stage+"/", outside...); err != nil {
 		return err
 	}
 	plugins, err := os.ReadDir(filepath.Join(t.root, "plugins"))
@@ -147,7 +159,7 @@ func (t target) programs(stage string) error {
 		if err := os.MkdirAll(filepath.Join(to, "skill"), 0o755); err != nil {
 			return err
 		}
-		if err := t.compile(t.arch, "", filepath.Join(to, "handler"), "./plugins/"+p.Name()); err != nil {
+		if err := t.compile(linux, t.arch, "", filepath.Join(to, "handler"), "./plugins/"+p.Name()); err != nil {
 			return err
 		}
 		pages, err := filepath.Glob(filepath.Join(from, "skill", "*.md"))
@@ -200,7 +212,9 @@ func (t target) files(stage, pages string) ([]file, error) {
 	for from, to := range completions {
 		list = append(list, file{filepath.Join(pages, "completions", from), to, 0o644})
 	}
-	list = append(list, file{filepath.Join(t.root, "tools/release", unit), path.Join(units, unit), 0o644})
+	if t.system == linux {
+		list = append(list, file{filepath.Join(t.root, "tools/release", unit), path.Join(units, unit), 0o644})
+	}
 	for _, name := range []string{"LICENSE", "README.md", "SECURITY.md"} {
 		list = append(list, file{filepath.Join(t.root, name), path.Join(docs, "nacre", name), 0o644})
 	}
@@ -221,7 +235,7 @@ func (t target) files(stage, pages string) ([]file, error) {
 func (p product) name(ending string) string { return p.target.name(p.title, ending) }
 
 func (t target) name(title, ending string) string {
-	return fmt.Sprintf("%s_%s_linux_%s%s", title, strings.TrimPrefix(t.version, "v"), t.arch, ending)
+	return fmt.Sprintf("%s_%s_%s_%s%s", title, strings.TrimPrefix(t.version, "v"), t.system, t.arch, ending)
 }
 
 // tarball has one folder; bin/nacre in it leads to the program.
