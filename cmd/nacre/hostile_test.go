@@ -86,6 +86,7 @@ func TestALinkInTheProjectProtectsWhatItLeadsTo(t *testing.T) {
 	i := install(t)
 	i.write("p/.agents/settings.json", "{}\n")
 	check(t, os.Symlink(".agents", filepath.Join(i.work, "p", ".claude")))
+	time.Sleep(50 * time.Millisecond) // what is as new as the session may have been written in it
 	r := i.nacre("exec", "--project", "p", "--", "sh", "-c", "echo x >.claude/settings.json || echo x >.agents/settings.json || echo held")
 	if r.want(t, 0); r.stdout != "held\n" || strings.Contains(r.stderr, "look") {
 		t.Errorf("have %q, %q", r.stdout, r.stderr)
