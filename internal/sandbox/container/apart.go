@@ -136,8 +136,8 @@ func (f *far) sizes() (func(height, width uint), error) {
 		return nil, err
 	}
 	return func(height, width uint) {
-		said := binary.BigEndian.AppendUint16(nil, uint16(height))         //nolint:gosec // the kernel has 16 bits for it
-		_, _ = s.Write(binary.BigEndian.AppendUint16(said, uint16(width))) //nolint:gosec // the old size is still a size
+		said := binary.BigEndian.AppendUint16(nil, uint16(height))         // the kernel has 16 bits for it
+		_, _ = s.Write(binary.BigEndian.AppendUint16(said, uint16(width))) // an error leaves the old size, which is still one
 	}, nil
 }
 

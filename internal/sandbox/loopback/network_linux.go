@@ -162,7 +162,7 @@ func connect(fd int, to unix.Sockaddr) error {
 	}
 	end := time.Now().Add(connectLimit)
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, max(0, int(time.Until(end).Milliseconds())))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, max(0, int(time.Until(end).Milliseconds()))) //nolint:gosec // a descriptor
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}

@@ -9,15 +9,16 @@ import (
 	"github.com/nacre-dev/nacre/internal/sandbox/mux"
 )
 
-// ends are two sessions that speak with each other.
-func ends(accept func(name string, s *mux.Stream)) (one, other *mux.Session) {
+// facing is a session whose other end takes the streams that it opens.
+func facing(accept func(name string, s *mux.Stream)) *mux.Session {
 	r1, w1 := io.Pipe()
 	r2, w2 := io.Pipe()
-	return mux.Open(r1, w2, true, nil), mux.Open(r2, w1, false, accept)
+	mux.Open(r2, w1, false, accept)
+	return mux.Open(r1, w2, true, nil)
 }
 
 func TestWhatIsSentComesBack(t *testing.T) { // U-30
-	one, _ := ends(func(_ string, s *mux.Stream) {
+	one := facing(func(_ string, s *mux.Stream) {
 		_, _ = io.Copy(s, s)
 		_ = s.CloseWrite()
 	})
@@ -36,7 +37,7 @@ func TestWhatIsSentComesBack(t *testing.T) { // U-30
 }
 
 func TestAStreamThatNobodyReadsHoldsUpNoOther(t *testing.T) { // U-30
-	one, _ := ends(func(name string, s *mux.Stream) {
+	one := facing(func(name string, s *mux.Stream) {
 		if name == "echo" {
 			_, _ = io.Copy(s, s)
 			_ = s.CloseWrite()
