@@ -128,6 +128,20 @@ func TestWhatDidNotLandIsKeptApartOrThrownAway(t *testing.T) {
 	i.nacre("sessions", "diff", "nosuch").want(t, 1, "no such session")
 }
 
+// U-22: where an agent was killed before it changed something, there is nothing to land.
+func TestWithoutAChangeNothingIsOfferedToLand(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	r := i.waits()
+	_ = r.Process.Kill()
+	finish(t, r)
+	check(t, os.Remove(filepath.Join(i.workspace("work"), "pkg/x/ready")))
+	diff := i.nacre("sessions", "diff", "work")
+	diff.want(t, 0, "no file was changed", "nacre sessions discard work", "nacre run --session work")
+	hasNo(t, diff.stdout, "sessions apply")
+	i.nacre("sessions", "discard", "work").want(t, 0, "discarded")
+}
+
 // U-22: what keeps the work from a project is said with what comes next, and the same command works afterwards.
 func TestWhatCannotBeTakenSaysWhatComesNext(t *testing.T) {
 	t.Parallel()

@@ -81,7 +81,11 @@ func (cmd sessionsCommand) printLeftover(w assembly.Leftover) {
 		p.Line("the text is longer and was cut here")
 	}
 	next := "nacre sessions apply %[1]s · branch %[1]s · discard %[1]s"
-	if w.Branch == "" {
+	switch {
+	case len(w.Changes) == 0 && len(w.Left) == 0:
+		p.Line("         no file was changed")
+		next = "nacre sessions discard %[1]s"
+	case w.Branch == "":
 		next = "nacre sessions branch %[1]s · discard %[1]s"
 	}
 	p.Field("next", next, w.Session)
