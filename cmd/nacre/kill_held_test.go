@@ -87,6 +87,31 @@ func TestWheneverACommandIsEndedItsCommitsComeOnce(t *testing.T) {
 	i.nacre("audit", "verify").want(t, 0)
 }
 
+// F-105: where a command is killed after it said that its commits landed, and before it forgot them, the
+// next command takes them. It does not say so again.
+func TestAMoveThatWasSaidIsNotSaidAgain(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	r := i.begin("exec", "--session", "one", "--project", "p", "--land", "ff", "--", "sh", "-c",
+		"echo more >>greeting.txt; git commit -q -a -m one; touch ready; until test -e go; do sleep 0.02; done")
+	eventually(t, "a commit", func() bool { return isThere(filepath.Join(i.work, "p/ready")) })
+	works, err := filepath.Glob(i.state("git", "*", "work-one"))
+	if err != nil || len(works) != 1 {
+		t.Fatalf("have %q, %v", works, err)
+	}
+	kept := filepath.Join(t.TempDir(), "kept")
+	check(t, os.CopyFS(kept, os.DirFS(works[0])))
+	i.write("p/go", "")
+	finish(t, r)
+	check(t, os.CopyFS(works[0], os.DirFS(kept)))
+	i.write("home/.local/state/nacre/unsettled/one", "")
+	i.tidies(t)
+	i.eachMoveEnded(t)
+	i.nacre("audit", "verify").want(t, 0)
+}
+
 // onceMoved does something as soon as the branch main is no more where it was. It gives up when
 // what it returns is called.
 func (i *installation) onceMoved(before string, do func()) (giveUp func()) {

@@ -15,6 +15,7 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/basis"
 	"github.com/nacre-dev/nacre/internal/disk"
+	"github.com/nacre-dev/nacre/internal/installation"
 	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/repo"
@@ -405,6 +406,9 @@ func (l landing) branch(ctx context.Context, s *basis.Basis, t tip, b *Branch) e
 	}
 	b.On = t.name
 	if l.landed(ctx, t) {
+		if l.said(s, t) {
+			return nil
+		}
 		return l.done(ctx, s, t, b)
 	}
 	moves, err := l.moves(ctx, t, b)
@@ -442,6 +446,23 @@ func (l landing) branch(ctx context.Context, s *basis.Basis, t tip, b *Branch) e
 func (l landing) landed(ctx context.Context, t tip) bool {
 	head, err := l.project.Head(ctx, t.name)
 	return err == nil && l.project.Contains(ctx, head, t.id) // one that is not there has nothing
+}
+
+// said tells whether its session's records have the end of a move already: it was killed after it said so, before it
+// forgot the commits. What cannot be read is said once more.
+func (l landing) said(s *basis.Basis, t tip) (said bool) {
+	earlier, err := s.Inst.Registry.Show(l.meta.Session)
+	if err != nil {
+		return false
+	}
+	err = installation.EachRecord(s.Inst, earlier.Chains, func(r nacre.Record) error {
+		var move movement
+		if r.Kind == nacre.KindMergeDone && json.Unmarshal(r.Detail, &move) == nil {
+			said = said || move.To == t.id
+		}
+		return nil
+	})
+	return said && err == nil
 }
 
 // done records where the tip is now.
