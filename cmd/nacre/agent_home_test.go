@@ -175,6 +175,14 @@ func TestWhatAnAgentLeftTaintsTheNextSession(t *testing.T) {
 	}
 }
 
+// playedWithin2MiB is [played] with a quota for homes.
+func playedWithin2MiB(t *testing.T) *installation {
+	t.Helper()
+	i := played(t)
+	i.write("home/.config/nacre/config.toml", i.read("home/.config/nacre/config.toml")+"[home]\nquota = \"2MiB\"\n")
+	return i
+}
+
 // U-03: a home that holds more than its quota opens no session, files with holes and
 // several names included, and the operator is told what to do.
 func TestAHomeBeyondItsQuotaIsRefused(t *testing.T) {
@@ -186,8 +194,7 @@ func TestAHomeBeyondItsQuotaIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			i := played(t)
-			i.write("home/.config/nacre/config.toml", i.read("home/.config/nacre/config.toml")+"[home]\nquota = \"2MiB\"\n")
+			i := playedWithin2MiB(t)
 			i.opens("cd $HOME/.claude/projects; "+fill).want(t, 0)
 			i.opens("true").want(t, 125, "its quota is 2 MiB", "nacre home remove --project .")
 			i.opens("ls $HOME/.claude/projects", "--fresh").want(t, 0)
@@ -209,8 +216,7 @@ func TestAHomeThatCannotBeCountedIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			i := played(t)
-			i.write("home/.config/nacre/config.toml", i.read("home/.config/nacre/config.toml")+"[home]\nquota = \"2MiB\"\n")
+			i := playedWithin2MiB(t)
 			i.opens("cd $HOME/.claude/projects; "+fill).want(t, 0)
 			i.opens("true").want(t, 125, "what agents left for this project", "nacre home remove --project .")
 			i.opens("true", "--fresh").want(t, 0)

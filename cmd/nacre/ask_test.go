@@ -23,8 +23,14 @@ func asks(t *testing.T, config string) (*installation, *running) {
 	t.Helper()
 	i := install(t)
 	i.write("home/.config/nacre/config.toml", config+toolsConfig)
-	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
-	return i, i.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+	return i, i.beginAsking()
+}
+
+// beginAsking makes a reminder, and begins the session "asks", which asks whether it may be deleted.
+func (i *installation) beginAsking() *running {
+	i.t.Helper()
+	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(i.t, 0, "R-1")
+	return i.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
 }
 
 func (i *installation) questions() []nacre.Question {

@@ -80,8 +80,7 @@ func TestTwoPersonsApproveWhatThePolicyNames(t *testing.T) {
 	i.operators("[operators.ada]\nidentities = [\"terminal:UID\"]\napprove = [\"*\"]\nup_to = \"DESTRUCTIVE\"\n" +
 		"[operators.bob]\nidentities = [\"web:bob\", \"telegram:9\"]\napprove = [\"tool\"]\nup_to = \"DESTRUCTIVE\"\n")
 	i.write("home/.config/nacre/policy.toml", "[[rules]]\naction = \"allow\"\nmatch = { safety_class = [\"READ\", \"WRITE\"] }\n[[rules]]\naction = \"ask\"\napprovers = 2\nmatch = { safety_class = [\"DESTRUCTIVE\"] }\n")
-	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
-	r := i.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+	r := i.beginAsking()
 	q := i.question()
 	i.nacre("approvals", "approve", q.ID, "--for", "15m").want(t, 1, "is approved once")
 	i.nacre("approvals", "approve", q.ID).want(t, 0, "1 more person")

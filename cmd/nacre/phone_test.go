@@ -77,8 +77,7 @@ func TestAPairedPersonHasAPasskeyOnTheirPhone(t *testing.T) {
 	code, err := people.Ask(t.Context(), person.Identity("telegram:7"))
 	check(t, err)
 	i.nacre("operators", "pair", "bob", code).want(t, 0, "telegram:7 is bob from now on")
-	i.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
-	asking := i.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+	asking := i.beginAsking()
 	q := i.question()
 
 	p := i.phone("nacre.example.com")

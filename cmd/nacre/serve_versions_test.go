@@ -48,8 +48,7 @@ func TestVersionsAnswerEachOther(t *testing.T) {
 	now.admits(t, before)
 	asks := func(at *installation) (*running, string) {
 		t.Helper()
-		at.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
-		r := at.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+		r := at.beginAsking()
 		return r, at.question().ID
 	}
 	r, id := asks(now)

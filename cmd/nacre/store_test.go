@@ -170,8 +170,7 @@ func TestQuestionsAndRevocationsAreEveryMachines(t *testing.T) {
 	address := testpeer.Postgres(t)
 	one, two := sharing(t, address), sharing(t, address)
 	one.admits(t, two)
-	one.nacre("exec", "-q", "--", "ipc", "create_reminder", `{"title":"pay","list":"Work"}`).want(t, 0, "R-1")
-	r := one.begin("exec", "-q", "--session", "asks", "--", "ipc", "delete_reminder", `{"reminder_id":"R-1"}`)
+	r := one.beginAsking()
 	q := two.question()
 	if q.Session != "asks" {
 		t.Fatalf("have %+v", q)

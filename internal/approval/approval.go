@@ -109,9 +109,9 @@ type Desk struct {
 	mu       sync.Mutex
 	closed   bool
 	pending  map[string]*pending
-	bytes    int        // of the pending questions
-	finished []finished // the oldest first
-	refused  int        // presses that decided nothing, as far as they are recorded
+	bytes    int // of the pending questions
+	finished endings
+	refused  int // presses that decided nothing, as far as they are recorded
 	asking   sync.WaitGroup
 	// unshare ends what shows the questions to other machines; nil until there is one.
 	unshare func()
@@ -131,8 +131,6 @@ type pending struct {
 	// approved are the persons who approved so far, where more than one has to.
 	approved []person.Person
 }
-
-type finished struct{ id, what string }
 
 // New makes a desk without questions.
 func New(o Options) *Desk {
@@ -237,7 +235,7 @@ func show(d *Desk) {
 }
 
 func (d *Desk) taken(id string) bool {
-	return d.pending[id] != nil || slices.ContainsFunc(d.finished, func(f finished) bool { return f.id == id })
+	return d.pending[id] != nil || d.finished.of(id) != ""
 }
 
 // await returns when somebody has claimed the question, itself at the latest
@@ -289,21 +287,13 @@ func (d *Desk) claim(id, what string) *pending {
 	}
 	delete(d.pending, id)
 	d.bytes -= p.bytes
-	finish(d, id, what)
+	d.finished.add(id, what)
 	show(d)
 	return p
 }
 
-// finish remembers what became of a question. It is called with mu held.
-func finish(d *Desk, id, what string) {
-	if len(d.finished) == maxFinished {
-		d.finished = slices.Delete(d.finished, 0, 1)
-	}
-	d.finished = append(d.finished, finished{id, what})
-}
-
 // late says what became of a question that is not open.
-func late(d *Desk, id string) error {
+func (d *Desk) late(id string) error {
 	if what := d.Ended(id); what != "" {
 		return fmt.Errorf("%w: %s was %s", ErrLate, id, what)
 	}
@@ -314,12 +304,7 @@ func late(d *Desk, id string) error {
 func (d *Desk) Ended(id string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, f := range slices.Backward(d.finished) {
-		if f.id == id {
-			return f.what
-		}
-	}
-	return ""
+	return d.finished.of(id)
 }
 
 // List gives the questions that wait, the one that expires first in front.
@@ -357,7 +342,7 @@ func (d *Desk) Close() error {
 	waiting := d.pending
 	d.pending = map[string]*pending{}
 	for id := range waiting {
-		finish(d, id, "denied: "+ErrClosed.Error())
+		d.finished.add(id, "denied: "+ErrClosed.Error())
 	}
 	d.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), recordLimit)

@@ -397,14 +397,14 @@ func (s *sharing) row(ctx context.Context, q nacre.Question) (row []byte, digest
 		return nil, "", err
 	}
 	if s.machine == "" {
-		if s.machine, _, err = s.store.Sign(ctx, nil); err != nil {
+		if s.machine, err = s.store.Name(ctx); err != nil {
 			return nil, "", err
 		}
 	}
 	digest = digestOf(body)
 	by := signature{By: s.machine}
 	statement := s.asks(s.machine, waiting{desk: s.name, question: q, digest: digest})
-	if _, by.Signature, err = s.store.Sign(ctx, statement.bytes()); err != nil {
+	if by.Signature, err = s.store.Sign(ctx, statement.bytes()); err != nil {
 		return nil, "", err
 	}
 	row, err = by.before(body)

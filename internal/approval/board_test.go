@@ -60,8 +60,10 @@ func (l *machineList) retire(name string) {
 	delete(l.keys, name)
 }
 
-func (w *witness) Sign(_ context.Context, statement []byte) (string, []byte, error) {
-	return w.name, ed25519.Sign(w.key, statement), nil
+func (w *witness) Name(context.Context) (string, error) { return w.name, nil }
+
+func (w *witness) Sign(_ context.Context, statement []byte) ([]byte, error) {
+	return ed25519.Sign(w.key, statement), nil
 }
 
 func (w *witness) Signers(context.Context) (database.Verify, error) {

@@ -127,7 +127,7 @@ func (d *Desk) settle(waiting *pending, made decision) (nacre.Pressed, error) {
 	}
 	claimed := d.claim(id, word+" by "+question.Escape(made.ruling.By))
 	if claimed == nil {
-		return nacre.Pressed{}, late(d, id)
+		return nacre.Pressed{}, d.late(id)
 	}
 	if err := d.commit(context.Background(), d.record(claimed.q, word, made)); err != nil {
 		err = fmt.Errorf("the answer could not be recorded, so the call is denied: %w", err)
@@ -159,7 +159,7 @@ func (d *Desk) approveTogether(waiting *pending, made decision) (nacre.Pressed, 
 		return d.settle(waiting, made)
 	}
 	if isClosed(waiting.settled) {
-		return nacre.Pressed{}, late(d, waiting.q.ID)
+		return nacre.Pressed{}, d.late(waiting.q.ID)
 	}
 	if err := d.commit(context.Background(), d.record(waiting.q, "approved in part", made)); err != nil {
 		return nacre.Pressed{}, fmt.Errorf("the approval could not be recorded, so it does not count: %w", err)
@@ -292,5 +292,5 @@ func (d *Desk) answerable(id string, r nacre.Ruling) (*pending, error) {
 	if p != nil && d.claim(id, "denied: "+ErrExpired.Error()) != nil {
 		d.deny(context.Background(), p, ErrExpired)
 	}
-	return nil, late(d, id)
+	return nil, d.late(id)
 }

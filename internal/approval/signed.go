@@ -102,7 +102,7 @@ func (w *waiting) read(b Board, row []byte, verify database.Verify) {
 	w.digest = digestOf(body)
 	switch err := json.Unmarshal(body, &w.question); {
 	case err != nil:
-		w.why = fmt.Errorf("%w: it is not a question", ErrForged)
+		w.why = fmt.Errorf("%w: it is not a question: somebody changed the database", ErrForged)
 	case !signed:
 		w.why = ErrUnsigned
 	default:
@@ -132,7 +132,10 @@ func (b Board) signed(ctx context.Context, w waiting, name, person string, p nac
 	if err := pool.QueryRow(ctx, `SELECT pg_catalog.clock_timestamp()`).Scan(&s.At); err != nil {
 		return nil, err
 	}
-	if s.By, s.Signature, err = b.store.Sign(ctx, b.answers(w, s, name, person, body).bytes()); err != nil {
+	if s.By, err = b.store.Name(ctx); err != nil {
+		return nil, err
+	}
+	if s.Signature, err = b.store.Sign(ctx, b.answers(w, s, name, person, body).bytes()); err != nil {
 		return nil, err
 	}
 	return s.before(body)
@@ -151,7 +154,7 @@ type given struct {
 func (s *sharing) verified(ctx context.Context, g given) (p nacre.Press, err error) {
 	by, body, signed := parted(g.row)
 	if err := json.Unmarshal(body, &p); err != nil {
-		return p, fmt.Errorf("%w: it is not an answer", ErrForged)
+		return p, fmt.Errorf("%w: it is not an answer: somebody changed the database", ErrForged)
 	}
 	if !signed {
 		return p, ErrUnsigned

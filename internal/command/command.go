@@ -178,7 +178,7 @@ func (o opened) filter(in *posture.Input) error {
 	if names := o.git.Unfiltered(); len(names) > 0 {
 		told = append(told, fmt.Sprintf("the filters that the repository names do not run inside (%.100q): files that they filter would be committed as they are", names))
 	}
-	if name := gitdir.Unfinished(o.git); name != "" {
+	if name := o.git.Unfinished(); name != "" {
 		told = append(told, fmt.Sprintf("your git is in the middle of a %s, and git inside does not know of it: go on with it or abort it yourself", name))
 	}
 	switch {

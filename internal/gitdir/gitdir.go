@@ -57,8 +57,6 @@ type Dir struct {
 	place repo.Place
 	// below is the project's folder below the top; empty where it is the top.
 	below string
-	// shown is where the project is for whom it is shown as the host has it; then nothing else here is set.
-	shown string
 	// room is what is kept of the work tree, work what of this session.
 	room, work string
 	lock       *disk.Lock
@@ -235,7 +233,7 @@ func (d *Dir) copyFiles() error {
 }
 
 // Unfinished names what the user's git is in the middle of and git inside does not know; empty where that is nothing.
-func Unfinished(d *Dir) string {
+func (d *Dir) Unfinished() string {
 	if d == nil {
 		return ""
 	}

@@ -28,22 +28,50 @@ type seen struct{ source, target, tree string }
 // that is shown as it is. Where a submodule and its repository would not find each other inside, they are told. The
 // masks come after the project, and folder is where they are written. d may be nil.
 func (d *Dir) Masks(ctx context.Context, project, folder string) ([]nacre.Mount, error) {
-	if project == "" {
+	switch {
+	case project == "":
 		return nil, nil
+	case d == nil:
+		return masks(ctx, asHosts(project, posture.Workspace), folder)
 	}
+	own := seen{source: d.place.GitDir, target: d.inside()}
+	return masks(ctx, view{project: project, top: path.Join(posture.Workspace, d.below), own: own}, folder)
+}
+
+// MasksAt are [Dir.Masks] for whom the project is shown at top as the host has it, such as a plugin's handler.
+func MasksAt(ctx context.Context, project, top, folder string) ([]nacre.Mount, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	return masks(ctx, asHosts(project, top), folder)
+}
+
+// view is how a project is shown inside: where, and with which git directory, which has those of its submodules.
+type view struct {
+	project, top string
+	own          seen
+	// hosts says that this is the host's own git directory.
+	hosts bool
+}
+
+func asHosts(project, top string) view {
+	return view{project, top, seen{source: filepath.Join(project, ".git"), target: top + "/.git"}, true}
+}
+
+func masks(ctx context.Context, v view, folder string) ([]nacre.Mount, error) {
 	var mounts []nacre.Mount
 	lay := func(kind, text, target string) error {
 		mask := filepath.Join(folder, fmt.Sprintf("git-%s-%d", kind, len(mounts)))
 		mounts = append(mounts, nacre.Mount{Source: mask, Target: target})
 		return disk.Write(mask, []byte(text), 0o600)
 	}
-	trees, lost := checkedOut(d, project)
+	trees, lost := v.checkedOut()
 	for _, one := range lost {
 		if err := lay("file", "gitdir: "+one.target+"\n", one.tree+"/.git"); err != nil {
 			return nil, err
 		}
 	}
-	for _, dir := range d.seen(project) {
+	for _, dir := range v.seen() {
 		dir.tree = trees[dir.source]
 		for _, name := range []string{"config", "config.worktree"} {
 			file := filepath.Join(dir.source, name)
@@ -61,59 +89,28 @@ func (d *Dir) Masks(ctx context.Context, project, folder string) ([]nacre.Mount,
 	return mounts, nil
 }
 
-// MasksAt are [Dir.Masks] for whom the project is shown at top as the host has it, such as a plugin's handler.
-func MasksAt(ctx context.Context, project, top, folder string) ([]nacre.Mount, error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
-	}
-	return (&Dir{shown: top}).Masks(ctx, project, folder)
-}
-
-// isHosts tells that the git directory inside is the host's own.
-func isHosts(d *Dir) bool { return d == nil || d.shown != "" }
-
 // leadsBack tells whether a configuration names the work tree that is known, if it names one.
 func (s seen) leadsBack(text string) bool {
 	tree := gitconfig.WorkTree(text, s.target)
 	return s.tree == "" || tree == "" || tree == s.tree
 }
 
-// topOf is where the project is inside.
-func topOf(d *Dir) string {
-	if d == nil {
-		return posture.Workspace
-	}
-	if d.shown != "" {
-		return d.shown
-	}
-	return path.Join(posture.Workspace, d.below)
-}
-
-// ownOf is the project's git directory, which has those of its submodules.
-func ownOf(d *Dir, project string) seen {
-	if isHosts(d) {
-		return seen{source: filepath.Join(project, ".git"), target: topOf(d) + "/.git"}
-	}
-	return seen{source: d.place.GitDir, target: d.inside()}
-}
-
 // checkedOut finds where the files of submodules are inside, by where their repositories lie here. Those whose .git
 // leads elsewhere inside than to their repository are lost. What is kept elsewhere than git keeps it stays out.
-func checkedOut(d *Dir, project string) (trees map[string]string, lost []seen) {
-	own := ownOf(d, project)
+func (v view) checkedOut() (trees map[string]string, lost []seen) {
 	trees = map[string]string{}
-	for _, name := range Submodules(project) {
-		file := filepath.Join(project, name)
+	for _, name := range Submodules(v.project) {
+		file := filepath.Join(v.project, name)
 		says := pointer(file)
 		source, err := filepath.EvalSymlinks(against(filepath.Dir(file), says))
 		if says == "" || err != nil {
 			continue
 		}
-		below, err := filepath.Rel(filepath.Join(own.source, "modules"), source)
+		below, err := filepath.Rel(filepath.Join(v.own.source, "modules"), source)
 		if err != nil || !filepath.IsLocal(below) || trees[source] != "" { // the first that leads there has its files
 			continue
 		}
-		one := seen{source, path.Join(own.target, "modules", below), path.Join(topOf(d), path.Dir(name))}
+		one := seen{source, path.Join(v.own.target, "modules", below), path.Join(v.top, path.Dir(name))}
 		if trees[source] = one.tree; against(one.tree, says) != one.target {
 			lost = append(lost, one)
 		}
@@ -130,19 +127,18 @@ func against(folder, name string) string {
 }
 
 // seen are the git directories of a project that are the host's own inside.
-func (d *Dir) seen(project string) []seen {
-	top := topOf(d)
+func (v view) seen() []seen {
 	var direct, all []seen
-	if isHosts(d) {
-		direct = append(direct, ownOf(d, project))
+	if v.hosts {
+		direct = append(direct, v.own)
 	} else {
-		all = modulesOf(ownOf(d, project))
+		all = modulesOf(v.own)
 	}
-	if folder := GitFolder(project); folder != "" {
-		direct = append(direct, seen{source: filepath.Join(project, folder), target: path.Join(top, folder)})
+	if folder := GitFolder(v.project); folder != "" {
+		direct = append(direct, seen{source: filepath.Join(v.project, folder), target: path.Join(v.top, folder)})
 	}
-	for _, name := range Submodules(project) {
-		direct = append(direct, seen{source: filepath.Join(project, name), target: path.Join(top, name)})
+	for _, name := range Submodules(v.project) {
+		direct = append(direct, seen{source: filepath.Join(v.project, name), target: path.Join(v.top, name)})
 	}
 	for _, one := range direct {
 		if isFolder(one.source) {

@@ -37,13 +37,22 @@ func Sign(r *registry.Registry, keys audit.Keys) {
 	}
 }
 
-// Sign signs a statement of this machine's, and gives the name under which others know it.
-func (s *Signatures) Sign(ctx context.Context, statement []byte) (machine string, signature []byte, err error) {
+// Name is the one that others know this machine by.
+func (s *Signatures) Name(ctx context.Context) (machine string, err error) {
 	m, err := s.leases.meet(ctx)
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	return m.machine, ed25519.Sign(m.own.signs, append([]byte(saidDomain), statement...)), nil
+	return m.machine, nil
+}
+
+// Sign signs a statement of this machine's.
+func (s *Signatures) Sign(ctx context.Context, statement []byte) (signature []byte, err error) {
+	m, err := s.leases.meet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ed25519.Sign(m.own.signs, append([]byte(saidDomain), statement...)), nil
 }
 
 // Signers gives what verifies a statement of a machine's, by the list of machines of this moment. Its errors are

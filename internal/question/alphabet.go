@@ -95,11 +95,8 @@ func turned(shown string) (found []string) {
 // leftward tells letters that are written from right to left, and their signs, by the blocks that Unicode
 // keeps for them. Their digits are written from left to right.
 func leftward(r rune) bool {
-	switch {
-	case r >= 0x590 && r <= 0x8ff, r >= 0xfb1d && r <= 0xfdff, r >= 0xfe70 && r <= 0xfefe, r >= 0x10800 && r <= 0x10fff, r >= 0x1e800 && r <= 0x1efff:
-		return !unicode.IsDigit(r)
-	}
-	return false
+	letter := r >= 0x590 && r <= 0x8ff || r >= 0xfb1d && r <= 0xfdff || r >= 0xfe70 && r <= 0xfefe || r >= 0x10800 && r <= 0x10fff || r >= 0x1e800 && r <= 0x1efff
+	return letter && !unicode.IsDigit(r)
 }
 
 // rightward tells what keeps its own order among such letters, and so moves as a whole: letters of other

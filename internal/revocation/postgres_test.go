@@ -63,8 +63,10 @@ func openOn(dir string, store *database.Store) (*revocation.List, error) {
 // witness is a machine that is admitted, and all of them are.
 type witness struct{ key ed25519.PrivateKey }
 
-func (w witness) Sign(_ context.Context, statement []byte) (string, []byte, error) {
-	return "one", ed25519.Sign(w.key, statement), nil
+func (w witness) Name(context.Context) (string, error) { return "one", nil }
+
+func (w witness) Sign(_ context.Context, statement []byte) ([]byte, error) {
+	return ed25519.Sign(w.key, statement), nil
 }
 
 func (w witness) Signers(context.Context) (database.Verify, error) {

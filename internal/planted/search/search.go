@@ -65,7 +65,7 @@ func Since(ctx context.Context, dir string, o Options) (Report, error) {
 	}
 	s := &searcher{
 		options: o, dir: dir, top: top, targets: map[string]bool{}, bare: map[string]bool{}, touched: map[string]bool{},
-		empty: map[string]planted.Class{}, linked: map[inode]*linked{}, seen: map[string]bool{}, count: map[planted.Level]int{},
+		empty: map[string]planted.Class{}, linked: names{files: map[inode]*linked{}}, seen: map[string]bool{}, count: map[planted.Level]int{},
 	}
 	walked := tree.Walk(ctx, dir, tree.Options{
 		Since: o.Since, Entries: maxEntries, Depth: maxDepth, Skip: func(name string) bool { return name == ".git" },
@@ -73,7 +73,9 @@ func Since(ctx context.Context, dir string, o Options) (Report, error) {
 	if walked == nil || errors.Is(walked, tree.ErrTooBig) {
 		s.follow()
 		s.mentions()
-		shared(s)
+		for _, name := range s.linked.outside() {
+			s.note(name, planted.Class{Kind: planted.Shared})
+		}
 		closeOpen(s)
 		s.finish()
 	}
@@ -99,10 +101,9 @@ type searcher struct {
 	// touched are the folders with something new in them or below them.
 	touched map[string]bool
 	// empty are new folders whose name is what makes their files sensitive.
-	empty map[string]planted.Class
-	links []string
-	// linked are the files with several names.
-	linked map[inode]*linked
+	empty  map[string]planted.Class
+	links  []string
+	linked names
 	// open is what every user may write to since.
 	open []string
 	err  error
@@ -128,7 +129,7 @@ func (s *searcher) visit(f tree.Folder) {
 	for _, e := range f.Entries {
 		fresh = fresh || e.New
 		if e.Links > 1 && e.Mode.IsRegular() {
-			several(s, f.PathOf(e), e)
+			s.linked.add(f.PathOf(e), e)
 		}
 	}
 	if fresh {
@@ -138,39 +139,6 @@ func (s *searcher) visit(f tree.Folder) {
 	for _, e := range f.Entries {
 		if e.New || e.Mode&fs.ModeSymlink != 0 {
 			s.entry(f, in, e)
-		}
-	}
-}
-
-// inode is what the names of one file share.
-type inode struct{ device, number uint64 }
-
-// linked is a file with several names: how many there are in the project, and everywhere, and one where it is new.
-type linked struct {
-	here, links uint64
-	name        string
-}
-
-// several notes a file that has several names.
-func several(s *searcher, name string, e tree.Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := inode{e.Device, e.Inode}
-	if s.linked[at] == nil {
-		s.linked[at] = &linked{links: e.Links}
-	}
-	s.linked[at].here++
-	if e.New {
-		s.linked[at].name = name
-	}
-}
-
-// shared names what is new and has names outside of the project. A package manager may have linked it from its cache, and
-// what an agent wrote to it is in the cache, too.
-func shared(s *searcher) {
-	for _, file := range s.linked {
-		if file.name != "" && file.links > file.here {
-			s.note(file.name, planted.Class{Kind: planted.Shared})
 		}
 	}
 }

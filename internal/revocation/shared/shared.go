@@ -75,7 +75,7 @@ func (s *List) Revoke(id, principal string, until time.Time) error {
 		return err
 	}
 	now := row{ID: id, Principal: []byte(principal), Until: endOf(until)}
-	_, _, _ = s.store.Sign(ctx, nil) // which asks the database the first time, and must not while it is locked
+	_, _ = s.store.Name(ctx) // the first time it asks the database, which must not be while that is locked
 	err = database.Alone(ctx, pool, oneAtATime, func(tx pgx.Tx) error {
 		var others int
 		err := tx.QueryRow(ctx, `SELECT count(*) FROM nacre_revocation WHERE NOT (id = $1 AND principal = $2)`, id, []byte(principal)).Scan(&others)
