@@ -167,11 +167,15 @@ func Propose(all Refused, facts Facts) Proposal {
 	}
 	d.gather(all)
 	for _, k := range slices.SortedFunc(maps.Keys(d.hosts), key.compare) {
-		line, why := lineOf(k, d.hosts[k])
-		d.add(line, why, k.host, len(d.hosts[k]))
+		for _, refusals := range parted(d.hosts[k], func(r Refusal) (string, bool) { return r.Path, r.Untrusted }) {
+			line, why := lineOf(k, refusals)
+			d.add(line, why, k.host, len(refusals))
+		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(d.calls), key.compare) {
-		d.add(lineOfTool(k, d.calls[k], facts.Tools[k.tool]), "", toolText(k.tool, k.group), len(d.calls[k]))
+		for _, calls := range parted(d.calls[k], func(c Call) (string, bool) { return c.Arguments, c.Untrusted }) {
+			d.add(lineOfTool(k, calls, facts.Tools[k.tool]), "", toolText(k.tool, k.group), len(calls))
+		}
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(d.folders), key.compare) {
 		d.add(lineOfFolder(k, d.folders[k]), "", folderText(k.folder, k.group), len(d.folders[k]))
@@ -185,6 +189,26 @@ func Propose(all Refused, facts Facts) Proposal {
 	})
 	d.ID = d.digest()
 	return d.Proposal
+}
+
+// parted keeps what was asked only after text that nobody vouches for out of the line of all else: it would be
+// approved with that.
+func parted[T any](all []T, asked func(T) (what string, untrusted bool)) (parts [][]T) {
+	before := map[string]bool{}
+	for _, one := range all {
+		if what, untrusted := asked(one); !untrusted {
+			before[what] = true
+		}
+	}
+	var first, after []T
+	for _, one := range all {
+		if what, _ := asked(one); before[what] {
+			first = append(first, one)
+		} else {
+			after = append(after, one)
+		}
+	}
+	return slices.DeleteFunc([][]T{first, after}, func(part []T) bool { return len(part) == 0 })
 }
 
 // before orders records.

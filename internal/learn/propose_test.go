@@ -109,7 +109,7 @@ func ruleOf(r learn.Refusal) string {
 }
 
 // U-40: a proposal allows what was refused as not listed, nothing that was not seen, and nothing inside. Its
-// "all" has neither what sends nor what was asked after text that nobody vouches for alone. A credential is
+// "all" has neither what sends nor a path or arguments asked after text that nobody vouches for alone. A credential is
 // used for what its group asked of its own host. A tool is called with what it was called with, and never
 // where a value that does harm came from nobody knows where. The order of the refusals says nothing.
 func TestAProposalAllowsExactlyWhatWasSeen(t *testing.T) {
@@ -177,7 +177,10 @@ func checkLine(t *testing.T, l learn.Line, refusals []learn.Refusal) {
 			t.Errorf("%+v widens a credential", l)
 		}
 	}
-	trusted := slices.ContainsFunc(seen, func(r learn.Refusal) bool { return !r.Untrusted })
+	trusted := len(l.Paths) > 0 || slices.ContainsFunc(seen, func(r learn.Refusal) bool { return !r.Untrusted })
+	for _, path := range l.Paths {
+		trusted = trusted && slices.ContainsFunc(seen, func(r learn.Refusal) bool { return r.Path == path && !r.Untrusted })
+	}
 	sends := slices.Contains(l.Methods, "POST") || slices.Contains(l.Methods, "DELETE")
 	if len(seen) == 0 || len(l.Apart) == 0 && (!trusted || sends) {
 		t.Errorf("%+v is in all: seen %d times, trusted %v, sends %v", l, len(seen), trusted, sends)
@@ -193,7 +196,11 @@ func checkTool(t *testing.T, l learn.Line, calls []learn.Call) {
 		known := c.Reason == "group_not_allowed" || c.Reason == "unknown_tool" && c.Tool != "pay"
 		return c.Tool != l.Tool || c.Group != l.Group || c.Doubtful || !known || c.Arguments == ""
 	})
-	trusted := slices.ContainsFunc(calls, func(c learn.Call) bool { return !c.Untrusted })
+	trusted := true
+	for _, a := range l.Arguments {
+		trusted = trusted && slices.ContainsFunc(calls, func(c learn.Call) bool { return c.Arguments == a && !c.Untrusted })
+	}
+	calls = slices.DeleteFunc(calls, func(c learn.Call) bool { return !slices.Contains(l.Arguments, c.Arguments) })
 	if l.Host != "" || l.Times != len(calls) || len(l.Arguments) == 0 || len(l.Apart) == 0 && (!trusted || l.Tool != "look") {
 		t.Errorf("%+v is proposed of %+v", l, calls)
 	}
