@@ -18,9 +18,10 @@ const (
 	window = 128 << 10
 	// maxPayload of a frame, in bytes.
 	maxPayload = 32 << 10
-	// maxStreams are open at once at most.
-	maxStreams = 512
-	headSize   = 9
+	// maxStreams are open at once at most. An end opens only maxOpened: the other one may learn a little
+	// later which of them have ended.
+	maxStreams, maxOpened = 512, 384
+	headSize              = 9
 )
 
 // The kinds of frames: each has a kind, the number of its stream, and a payload with its length.
@@ -55,7 +56,10 @@ func Open(from io.Reader, to io.Writer, first bool, accept func(name string, s *
 	if first {
 		s.mine, s.next = 1, 1
 	}
-	go func() { s.fail(s.read(from)) }()
+	go func() {
+		s.fail(s.read(from))
+		_, _ = io.Copy(io.Discard, from) // whoever writes there waits for nothing, and its end is seen
+	}()
 	return s
 }
 
@@ -67,7 +71,7 @@ func (s *Session) Stream(name string) (*Stream, error) {
 	s.mu.Lock()
 	id := s.next
 	s.next += 2
-	st, err := s.add(id)
+	st, err := s.add(id, maxOpened)
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -76,12 +80,12 @@ func (s *Session) Stream(name string) (*Stream, error) {
 }
 
 // add is called with mu held.
-func (s *Session) add(id uint32) (*Stream, error) {
+func (s *Session) add(id uint32, limit int) (*Stream, error) {
 	switch {
 	case s.err != nil:
 		return nil, s.err
-	case len(s.streams) >= maxStreams:
-		return nil, fmt.Errorf("more than %d streams", maxStreams)
+	case len(s.streams) >= limit:
+		return nil, fmt.Errorf("more than %d streams", limit)
 	}
 	st := &Stream{session: s, id: id, credit: window}
 	st.changed.L = &st.mu
@@ -155,7 +159,7 @@ func (s *Session) take(kind byte, id uint32, payload []byte) error {
 	if st != nil || id&1 == s.mine || s.accept == nil {
 		return errBroken
 	}
-	st, err := s.add(id)
+	st, err := s.add(id, maxStreams)
 	if err != nil {
 		return err
 	}
@@ -312,7 +316,7 @@ func (st *Stream) Close() error {
 	if closed {
 		return nil
 	}
-	st.session.forget(st.id)
+	defer st.session.forget(st.id) // after it is told, which may wait for the other end: it counts until then
 	if over {
 		return nil
 	}

@@ -2,8 +2,10 @@ package mux_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/sandbox/mux"
@@ -95,5 +97,49 @@ func TestWhoBreaksTheRulesLosesAll(t *testing.T) { // U-30
 				t.Errorf("have %v", err)
 			}
 		})
+	}
+}
+
+func TestWhoBreaksTheRulesIsReadToItsEnd(t *testing.T) { // U-30
+	r, w := io.Pipe()
+	s := mux.Open(r, io.Discard, true, nil)
+	for _, frame := range [][]byte{{1, 0, 0, 0, 2, 0, 0, 0, 0}, bytes.Repeat([]byte{255}, 1<<20)} {
+		if _, err := w.Write(frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Stream("late"); err == nil {
+		t.Error("its streams did not end")
+	}
+}
+
+func TestAStreamCountsUntilTheOtherEndWasToldOfItsEnd(t *testing.T) { // U-30
+	const most, opened = 512, 700
+	r, w := io.Pipe()
+	_, deaf := io.Pipe()
+	var taken atomic.Int32
+	mux.Open(r, deaf, true, func(_ string, s *mux.Stream) {
+		taken.Add(1)
+		_ = s.Close()
+	})
+	for i := range opened {
+		if _, err := w.Write(binary.BigEndian.AppendUint64([]byte{1}, uint64(2*i+2)<<32)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have := taken.Load(); have > most {
+		t.Errorf("%d streams were taken of an end that reads nothing", have)
+	}
+}
+
+func TestAnEndOpensFewerStreamsThanTheOtherOneTakes(t *testing.T) { // U-30
+	const taken = 512
+	one := facing(func(_ string, s *mux.Stream) { _, _ = io.Copy(io.Discard, s) })
+	opened := 0
+	for err := error(nil); err == nil && opened <= taken; opened++ {
+		_, err = one.Stream("x")
+	}
+	if opened >= taken {
+		t.Errorf("%d are opened: one more than the other end takes ends all of them", opened)
 	}
 }
