@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"os"
 )
@@ -50,10 +51,24 @@ func readAuthorities(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a file of at most %d bytes", name, maxAuthorities)
 	}
 	text, err := os.ReadFile(name)
-	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
+	if err == nil && !holdsCertificate(text) {
 		err = fmt.Errorf("%s holds no certificate in PEM", name)
 	}
 	return text, err
+}
+
+// holdsCertificate tells whether a pool takes any certificate of text. It reads no further than the first one:
+// a system has some 140, which every start would wait for.
+func holdsCertificate(text []byte) bool {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
+			continue
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Roots are whom the host trusts where it speaks TLS itself: the system's authorities and

@@ -63,13 +63,13 @@ func GiveAuthorities(inst *Installation, dir string, more []byte) error {
 	if err != nil {
 		return &config.Error{Err: err}
 	}
-	return os.WriteFile(filepath.Join(dir, bundleFile), slices.Concat(list, own, more), 0o444)
+	return os.WriteFile(filepath.Join(dir, bundleFile), slices.Concat(list, []byte("\n"), own, more), 0o444)
 }
 
 // bundle is the list of authorities that this machine trusts; empty where there is none.
 func bundle(inst *Installation) ([]byte, error) {
 	if own, err := config.EnvironmentAuthorities(inst.Options.Getenv); err != nil || own != nil {
-		return append(own, '\n'), err
+		return own, err
 	}
 	for _, name := range systemBundles() {
 		info, err := os.Stat(name)
@@ -82,8 +82,7 @@ func bundle(inst *Installation) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		data, err := os.ReadFile(name)
-		return append(data, '\n'), err
+		return os.ReadFile(name)
 	}
 	return nil, nil
 }

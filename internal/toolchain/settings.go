@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -105,7 +104,7 @@ func host(value string) string {
 }
 
 // authorities are the certificates of a file that the user has told a tool to trust; none where it cannot be read.
-func authorities(getenv func(string) string, name string) (all []byte) {
+func authorities(getenv func(string) string, name string) []byte {
 	if below, ok := strings.CutPrefix(name, "~/"); ok {
 		name = filepath.Join(getenv("HOME"), below)
 	}
@@ -116,12 +115,30 @@ func authorities(getenv func(string) string, name string) (all []byte) {
 	if err != nil {
 		return nil
 	}
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type == "CERTIFICATE" {
-			all = append(all, pem.EncodeToMemory(block)...)
+	return certificates(text)
+}
+
+const (
+	certificateBegins = "-----BEGIN CERTIFICATE-----"
+	certificateEnds   = "-----END CERTIFICATE-----"
+	// certificateHolds is all that may stand between them: base64, in lines.
+	certificateHolds = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/= \t\r\n"
+)
+
+// certificates leaves out of text what is no certificate in PEM. It decodes none: a system has some 140, which every
+// start would wait for.
+func certificates(text []byte) []byte {
+	all := make([]byte, 0, len(text)+1)
+	for {
+		_, after, found := bytes.Cut(text, []byte(certificateBegins))
+		if !found {
+			return all
+		}
+		text = bytes.TrimLeft(after, certificateHolds)
+		if bytes.HasPrefix(text, []byte(certificateEnds)) {
+			all = fmt.Appendf(all, "%s%s%s\n", certificateBegins, after[:len(after)-len(text)], certificateEnds)
 		}
 	}
-	return all
 }
 
 // npmSettings are the registries of ~/.npmrc, and whom npm trusts. As npm's global settings, a project's own
@@ -155,7 +172,7 @@ func npmSettings(getenv func(string) string) (text, trusts []byte) {
 	if own = cmp.Or(variable("cafile"), own); own == "" && out.Len() == shared {
 		return nil, nil // npm inside finds what all users have
 	}
-	if trusts = authorities(getenv, cmp.Or(own, everyones)); trusts != nil {
+	if trusts = authorities(getenv, cmp.Or(own, everyones)); len(trusts) > 0 {
 		_, _ = fmt.Fprintf(&out, "cafile=%s\n", npmTrust) // a buffer takes all
 	}
 	return out.Bytes(), trusts
@@ -222,7 +239,7 @@ func pipSettings(getenv func(string) string) (text, trusts []byte) {
 			_, _ = fmt.Fprintf(&out, "%s = %s\n", shown.key, strings.Join(values, "\n  ")) // a buffer takes all
 		}
 	}
-	if trusts = authorities(getenv, strings.Join(found["cert"], " ")); trusts != nil {
+	if trusts = authorities(getenv, strings.Join(found["cert"], " ")); len(trusts) > 0 {
 		_, _ = fmt.Fprintf(&out, "cert = %s\n", pipTrust) // a buffer takes all
 	}
 	if out.Len() == 0 {
@@ -294,7 +311,7 @@ func cargoSettings(getenv func(string) string) (text, trusts []byte) {
 	if !set {
 		return nil, nil
 	}
-	if trusts = authorities(getenv, c.HTTP.CAInfo); trusts != nil {
+	if trusts = authorities(getenv, c.HTTP.CAInfo); len(trusts) > 0 {
 		c.HTTP.CAInfo = cargoTrust
 	} else {
 		c.HTTP.CAInfo = ""

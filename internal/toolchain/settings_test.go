@@ -2,6 +2,7 @@ package toolchain_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,5 +61,26 @@ func TestWhatTheUserHasSetOfPackagesIsShown(t *testing.T) {
 				t.Errorf("have %q, want %q", have, c.want)
 			}
 		})
+	}
+}
+
+// U-05: of a file of authorities a sandbox is shown the certificates, and nothing else that stands there.
+func TestNothingButCertificatesIsShownOfAFileOfAuthorities(t *testing.T) {
+	block := func(kind, text string) string {
+		return fmt.Sprintf("-----BEGIN %s-----\n%s\n-----END %s-----\n", kind, text, kind)
+	}
+	first, second := block("CERTIFICATE", "Zmlyc3Q="), block("CERTIFICATE", "c2Vjb25k\r\nYWdhaW4=")
+	text := "# a company's\n" + block("PRIVATE KEY", "a2V5") + first + "-----BEGIN CERTIFICATE-----\npassword: hunter2\n" +
+		"-----BEGIN CERTIFICATE-----\nabc\n" + second + block("EC PRIVATE KEY", "a2V5") + "-----BEGIN CERTIFICATE-----\nabc"
+	home, dir := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "ca.pem"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := toolchain.ShowSettings(dir, func(name string) string {
+		return map[string]string{"HOME": home, "NODE_EXTRA_CA_CERTS": "~/ca.pem", "npm_config_globalconfig": filepath.Join(home, "none")}[name]
+	})
+	shown, missing := os.ReadFile(filepath.Join(dir, "node.pem"))
+	if err = errors.Join(err, missing); err != nil || string(shown) != first+second {
+		t.Errorf("%v, shown:\n%s", err, shown)
 	}
 }
