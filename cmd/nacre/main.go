@@ -24,8 +24,8 @@ const (
 	// collector would take a core from it for nothing: a command allocates little, and keeps most
 	// of that.
 	startGCPercent = 800
-	// startGCTime is until there may be garbage worth collecting.
-	startGCTime = 200 * time.Millisecond
+	// startGCTime is until there may be garbage worth collecting: a slow machine takes a good part of it to begin.
+	startGCTime = time.Second
 )
 
 // version is set by the linker.

@@ -61,6 +61,9 @@ func PluginsOf(inst *installation.Installation, group nacre.Group) ([]pluginhost
 // group may use, and broken ones, so that what is wrong with them is recorded. Whoever asks about
 // the same manifest is answered the same.
 func Starts(inst *installation.Installation, group nacre.Group, f pluginhost.Found) bool {
+	if f.Hash == "" && f.Err == nil {
+		return false // [PluginsOf] had it not read, for nobody starts it
+	}
 	return starts(inst, ToolGroups(inst, inst.Options.Now()), group, f)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // rules are what a schema says of a value, compiled.
@@ -114,11 +115,17 @@ func place(at string) string {
 	return "schema at " + cut(at, maxViolation)
 }
 
+// escaped and unescaped are what a name is in a JSON Pointer, and back.
+var (
+	escaped   = sync.OnceValue(func() *strings.Replacer { return strings.NewReplacer("~", "~0", "/", "~1") })
+	unescaped = sync.OnceValue(func() *strings.Replacer { return strings.NewReplacer("~1", "/", "~0", "~") })
+)
+
 // part compiles a schema under a keyword.
 func (b *builder) part(r *rules, node any, path ...string) (*rules, error) {
 	at := r.at
 	for _, p := range path {
-		at += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(p)
+		at += "/" + escaped().Replace(p)
 	}
 	return b.schema(node, at)
 }
@@ -187,7 +194,7 @@ func find(root map[string]any, ref string) (at string, node any, err error) {
 		return "", node, nil
 	}
 	for _, part := range strings.Split(pointer, "/")[1:] {
-		name := strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		name := unescaped().Replace(part)
 		if list, ok := node.([]any); ok {
 			i, err := strconv.Atoi(name)
 			if err != nil || i < 0 || i >= len(list) || strconv.Itoa(i) != name {
@@ -197,7 +204,7 @@ func find(root map[string]any, ref string) (at string, node any, err error) {
 		if node = child(node, name); node == nil {
 			return "", nil, fmt.Errorf("$ref %.80q: there is no such schema", ref)
 		}
-		at += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		at += "/" + escaped().Replace(name)
 	}
 	return at, node, nil
 }
