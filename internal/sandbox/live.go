@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -46,19 +47,18 @@ type folders map[string]string
 
 // folder is a folder without links, "" where there is none.
 func (f folders) folder(dir string) string {
-	resolved, there := f[dir]
-	if !there {
-		resolved, _ = filepath.EvalSymlinks(dir) // what is gone is at no place
+	resolved, known := f[dir]
+	if !known {
+		resolved = f.resolve(dir)
 		f[dir] = resolved
 	}
 	return resolved
 }
 
-// resolve is a path without links, "" where there is nothing. Of paths in the same
-// folder it looks at the folder once.
+// resolve is a path without links, "" where there is nothing. It looks at each folder on the way once.
 func (f folders) resolve(name string) string {
-	if name != path.Clean(name) || !path.IsAbs(name) { // ".." after a link is not what it looks like
-		return f.folder(name)
+	if name != path.Clean(name) || !path.IsAbs(name) || name == "/" { // ".." after a link is not what it looks like
+		return followed(name)
 	}
 	dir := f.folder(path.Dir(name))
 	if dir == "" {
@@ -66,13 +66,30 @@ func (f folders) resolve(name string) string {
 	}
 	whole := path.Join(dir, path.Base(name))
 	info, err := os.Lstat(whole)
+	switch {
+	case err != nil:
+		return ""
+	case info.Mode()&os.ModeSymlink != 0:
+		return followed(whole)
+	}
+	return whole
+}
+
+// followed is where a path leads, "" where that is nowhere.
+func followed(name string) string {
+	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return ""
 	}
-	if info.Mode()&os.ModeSymlink != 0 {
-		return f.folder(whole)
+	return real
+}
+
+// named is the path without links of what may be there or not; "" where nothing is named.
+func (f folders) named(name string) string {
+	if name == "" {
+		return ""
 	}
-	return whole
+	return cmp.Or(f.resolve(name), path.Clean(name))
 }
 
 // socketsBelow are those below a folder without links, relative to it.

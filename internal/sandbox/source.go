@@ -110,19 +110,20 @@ func loginFolders() []string {
 }
 
 func newGuard(stateDir string) guard {
-	g := guard{homes: homeDirs(), state: resolved(stateDir)}
+	known := folders{}
+	g := guard{homes: homeDirs(known), state: known.named(stateDir)}
 	for _, name := range []string{"/proc", "/sys", "/dev", "/run", "/var/run", "/etc/shadow"} {
-		g.never = append(g.never, resolved(name))
+		g.never = append(g.never, known.named(name))
 	}
 	for _, name := range programFolders() {
-		g.programs = append(g.programs, resolved(name))
+		g.programs = append(g.programs, known.named(name))
 	}
 	for _, home := range g.homes {
 		for _, name := range loginFolders() {
-			g.logins = append(g.logins, resolved(filepath.Join(home, name)))
+			g.logins = append(g.logins, known.named(filepath.Join(home, name)))
 		}
 		for _, name := range keyFolders() {
-			folder := resolved(filepath.Join(home, name))
+			folder := known.named(filepath.Join(home, name))
 			if _, err := os.Lstat(folder); err == nil {
 				g.keys = append(g.keys, folder)
 			}
@@ -180,24 +181,14 @@ func contains(dir, path string) bool {
 	return dir == path || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-func resolved(name string) string {
-	if name == "" {
-		return ""
-	}
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		return real
-	}
-	return filepath.Clean(name)
-}
-
 // firstPerson is the first user id of people, by the convention of distributions.
 const firstPerson = 1000
 
 // homeDirs are the home directories of the current user, root and all people.
-func homeDirs() []string {
+func homeDirs(known folders) []string {
 	homes := []string{"/root"}
 	if home := os.Getenv("HOME"); filepath.IsAbs(home) && home != "/" {
-		homes = append(homes, resolved(home))
+		homes = append(homes, known.named(home))
 	}
 	text, err := os.ReadFile("/etc/passwd")
 	if err != nil {
@@ -210,7 +201,7 @@ func homeDirs() []string {
 		}
 		var uid int
 		if _, err := fmt.Sscan(fields[2], &uid); err == nil && (uid >= firstPerson || uid == os.Geteuid()) {
-			homes = append(homes, resolved(fields[5]))
+			homes = append(homes, known.named(fields[5]))
 		}
 	}
 	return homes
