@@ -42,7 +42,6 @@ var known = map[string]int{
 	"depth of cmd/nacre/internal/servecmd":   10,
 	"depth of cmd/nacre/internal/sessioncmd": 10,
 	"depth of cmd/nacre/internal/workcmd":    10,
-	"depth of internal/demo":                 10,
 	"imports of internal/work":               24,
 }
 

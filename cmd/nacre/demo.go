@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/cmd/nacre/internal/command"
 	"github.com/nacre-dev/nacre/internal/demo"
 )
@@ -29,7 +30,8 @@ decoys in a throw-away home, where each attack succeeds.`,
 			if err != nil {
 				return err
 			}
-			o := demo.Options{Getenv: n.env.Getenv, Executable: executable, Now: time.Now, Version: n.env.Version, Printer: n.env.Printer(n.env.Stdout)}
+			open := func(ctx context.Context, o assembly.Options) (demo.Runtime, error) { return assembly.Open(ctx, o) }
+			o := demo.Options{Open: open, Getenv: n.env.Getenv, Executable: executable, Now: time.Now, Version: n.env.Version, Printer: n.env.Printer(n.env.Stdout)}
 			show := demo.Run
 			if control {
 				show = demo.Control

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -16,24 +16,22 @@ const (
 )
 
 // Authorities are the certificates of the files of ca, in PEM; empty where none is named.
-func (e Egress) Authorities() ([]byte, error) {
+func (e Egress) Authorities() (all []byte, err error) {
 	if len(e.CA) > maxAuthorityFiles {
 		return nil, fmt.Errorf("[egress] ca: at most %d files", maxAuthorityFiles)
 	}
-	var all bytes.Buffer
 	for _, name := range e.CA {
 		text, err := readAuthorities(name)
 		if err != nil {
 			return nil, fmt.Errorf("[egress] ca: %w; name files of certificates in PEM there, or take this one out", err)
 		}
-		_, _ = all.Write(append(text, '\n')) // a buffer takes all
+		all = append(append(all, text...), '\n')
 	}
-	return all.Bytes(), nil
+	return all, nil
 }
 
-// EnvironmentAuthorities are those of SSL_CERT_FILE, in PEM, which are trusted in place of the
-// system's; nil where it is not set. One that names no certificate is an error: a library that
-// leaves it out trusts whom the operator did not name.
+// EnvironmentAuthorities are those of SSL_CERT_FILE, in PEM, which are trusted in place of the system's; nil where it is not set.
+// One that names no certificate is an error: a library that leaves it out trusts whom the operator did not name.
 func EnvironmentAuthorities(getenv func(string) string) ([]byte, error) {
 	name := getenv("SSL_CERT_FILE")
 	if name == "" {
@@ -51,28 +49,15 @@ func readAuthorities(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a file of at most %d bytes", name, maxAuthorities)
 	}
 	text, err := os.ReadFile(name)
-	if err == nil && !holdsCertificate(text) {
-		err = fmt.Errorf("%s holds no certificate in PEM", name)
-	}
-	return text, err
-}
-
-// holdsCertificate tells whether a pool takes any certificate of text. It reads no further than the first one:
-// a system has some 140, which every start would wait for.
-func holdsCertificate(text []byte) bool {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
-			continue
-		}
-		if _, err := x509.ParseCertificate(block.Bytes); err == nil {
-			return true
+		if x509.NewCertPool().AppendCertsFromPEM(pem.EncodeToMemory(block)) {
+			return text, nil // whoever trusts them reads the others: a system has some 140, and each start asks
 		}
 	}
-	return false
+	return nil, cmp.Or(err, fmt.Errorf("%s holds no certificate in PEM", name))
 }
 
-// Roots are whom the host trusts where it speaks TLS itself: the system's authorities and
-// those of ca. It is nil, which means the system's, where none is named.
+// Roots are whom the host trusts where it speaks TLS itself: the system's authorities and those of ca. nil means the system's alone.
 func (e Egress) Roots() (*x509.CertPool, error) {
 	own, err := e.Authorities()
 	if err != nil || len(own) == 0 {

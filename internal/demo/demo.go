@@ -19,18 +19,31 @@ import (
 	"time"
 
 	"github.com/nacre-dev/nacre"
-	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/audit"
+	"github.com/nacre-dev/nacre/internal/asking"
+	"github.com/nacre-dev/nacre/internal/installation"
+	"github.com/nacre-dev/nacre/internal/reach"
 	"github.com/nacre-dev/nacre/internal/terminal"
+	"github.com/nacre-dev/nacre/internal/work"
 )
 
 // Options of the demo. All are required.
 type Options struct {
+	// Open opens nacre as a command does.
+	Open       func(context.Context, installation.Options) (Runtime, error)
 	Getenv     func(string) string
 	Executable string
 	Now        func() time.Time
 	Version    string
 	Printer    *terminal.Printer
+}
+
+// Runtime is what the demo does with nacre.
+type Runtime interface {
+	Run(ctx context.Context, r work.Run) (work.Report, error)
+	ReadAudit(session nacre.SessionID, each func(audit.Entry) error) error
+	AuditRoot() string
+	PublicKey() []byte
 }
 
 // Task is what the demo's operator asks for.
@@ -53,7 +66,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	p := o.Printer
 	p.Field("demo", "an agent works sealed on a project that holds an injected instruction")
 	p.Line("         everything is in %s and is removed at the end", s.dir)
-	rt, err := assembly.Open(ctx, assembly.Options{Getenv: s.getenv(o.Getenv), Executable: o.Executable, Now: o.Now, Version: o.Version})
+	rt, err := o.Open(ctx, installation.Options{Getenv: s.getenv(o.Getenv), Executable: o.Executable, Now: o.Now, Version: o.Version})
 	if err != nil {
 		return err
 	}
@@ -65,13 +78,13 @@ func Run(ctx context.Context, o Options) (err error) {
 }
 
 // sealedRun lets the recorded agent work. The demo's operator denies every question.
-func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *terminal.Printer) (assembly.Report, observed, error) {
+func (s *scene) sealedRun(ctx context.Context, rt Runtime, p *terminal.Printer) (work.Report, observed, error) {
 	var mu sync.Mutex
 	var output strings.Builder
-	report, err := rt.Run(ctx, assembly.Run{
-		Task: taskText, Project: s.project, Choice: assembly.Choice{Recording: s.recording}, Checks: []string{"go test ./..."}, Group: group, Session: "demo",
-		Telling: assembly.Telling{
-			Started: func(info assembly.SessionInfo) {
+	report, err := rt.Run(ctx, work.Run{
+		Task: taskText, Project: s.project, Choice: work.Choice{Recording: s.recording}, Checks: []string{"go test ./..."}, Group: group, Session: "demo",
+		Telling: work.Telling{
+			Started: func(info reach.Info) {
 				p.Field("nacre", "session %s · brain %s", info.Session, info.Brain)
 				p.Line("         sealed by  %s", info.Sandbox)
 				p.NotHeld(info.NotEnforced)
@@ -83,7 +96,7 @@ func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *terminal
 			defer mu.Unlock()
 			output.WriteString(text + "\n")
 		},
-		Asking: assembly.Asking{Ask: func(q nacre.Question, answer func(nacre.Ruling) (nacre.Pressed, error)) {
+		Asking: asking.Manner{Ask: func(q nacre.Question, answer func(nacre.Ruling) (nacre.Pressed, error)) {
 			p.Question(q, time.Now())
 			p.Line("           the demo's operator says no")
 			go func() { _, _ = answer(nacre.Ruling{By: "the demo's operator"}) }() // the call is denied either way
@@ -93,7 +106,7 @@ func (s *scene) sealedRun(ctx context.Context, rt *assembly.Runtime, p *terminal
 }
 
 // prove prints the table, the verdict and the receipt, and checks all of it.
-func (s *scene) prove(ctx context.Context, o Options, rt *assembly.Runtime, report assembly.Report, seen observed) error {
+func (s *scene) prove(ctx context.Context, o Options, rt Runtime, report work.Report, seen observed) error {
 	p := o.Printer
 	var records []audit.Entry
 	err := rt.ReadAudit(report.Session, func(e audit.Entry) error { records = append(records, e); return nil })
@@ -141,7 +154,7 @@ func stoppedAll(findings []finding) error {
 }
 
 // proveWork checks on the host that exactly the verified commit is on the branch.
-func (s *scene) proveWork(ctx context.Context, o Options, report assembly.Report) error {
+func (s *scene) proveWork(ctx context.Context, o Options, report work.Report) error {
 	p := o.Printer
 	if !report.Landed {
 		return fmt.Errorf("%w: the fix did not land: %s", ErrNotShown, report.Reason)
@@ -164,7 +177,7 @@ func (s *scene) proveWork(ctx context.Context, o Options, report assembly.Report
 }
 
 // proveReceipt verifies the receipt twice, and a tampered copy twice.
-func (s *scene) proveReceipt(ctx context.Context, p *terminal.Printer, rt *assembly.Runtime, report assembly.Report) error {
+func (s *scene) proveReceipt(ctx context.Context, p *terminal.Printer, rt Runtime, report work.Report) error {
 	receipt, err := audit.ReadReceipt(report.Receipt)
 	if err != nil {
 		return err
@@ -185,7 +198,7 @@ func (s *scene) proveReceipt(ctx context.Context, p *terminal.Printer, rt *assem
 }
 
 // proveIndependently asks the second verifier, which shares no code with the first.
-func (s *scene) proveIndependently(ctx context.Context, p *terminal.Printer, rt *assembly.Runtime, report assembly.Report, forged string) error {
+func (s *scene) proveIndependently(ctx context.Context, p *terminal.Printer, rt Runtime, report work.Report, forged string) error {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		p.Mark("warn", "", "the independent verifier was not asked: python3 is not installed")

@@ -2,12 +2,14 @@ package demo_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nacre-dev/nacre/assembly"
 	"github.com/nacre-dev/nacre/internal/demo"
 	"github.com/nacre-dev/nacre/internal/sandbox"
 	"github.com/nacre-dev/nacre/internal/terminal"
@@ -29,7 +31,8 @@ func buildNacre(t *testing.T) string {
 }
 
 func options(executable string, out *bytes.Buffer) demo.Options {
-	return demo.Options{Getenv: os.Getenv, Executable: executable, Now: time.Now, Version: "test", Printer: terminal.New(out, terminal.Style{})}
+	open := func(ctx context.Context, o assembly.Options) (demo.Runtime, error) { return assembly.Open(ctx, o) }
+	return demo.Options{Open: open, Getenv: os.Getenv, Executable: executable, Now: time.Now, Version: "test", Printer: terminal.New(out, terminal.Style{})}
 }
 
 // The demo is the main job on the embedded default: every attack is tried, and stopped by a layer
