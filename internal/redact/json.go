@@ -39,7 +39,7 @@ func (*Engine) JSON(raw []byte) (out []byte, paths []string, err error) {
 
 func (e *Engine) json(raw []byte, name Namer) (out []byte, paths []string, err error) {
 	w := walker{engine: worded{e, name}, text: view(raw)}
-	w.jwk = strings.Contains(w.text, `"kty"`)
+	w.jwk = strings.Contains(w.text, `kty"`) && strings.Contains(w.text, `"kty"`) // quotes are everywhere, and slow to look for
 	w.space()
 	w.value(naming{})
 	w.space()
@@ -80,10 +80,11 @@ type walker struct {
 	last [maxPlaces]spelled
 }
 
-// spelled is a clean key with its quotes and its colon.
+// spelled is a clean key with its quotes and its colon. value is the last string in which
+// nothing was found under such a key, with its quotes, or empty.
 type spelled struct {
-	text string
-	key  *knownKey
+	text, value string
+	key         *knownKey
 }
 
 // knownKey is what a key's name says. It does not change.
@@ -252,7 +253,7 @@ func (w *walker) object(n naming) {
 		}
 		w.space()
 		if unnamed && known.inert && label == "" {
-			w.value(n)
+			w.unnamed(&w.last[place%maxPlaces])
 			if w.goesOn() {
 				continue
 			}
@@ -272,6 +273,20 @@ func (w *walker) object(n naming) {
 		if !w.goesOn() {
 			return
 		}
+	}
+}
+
+// unnamed reads a value that is judged by itself. A string that the last object had here,
+// and in which nothing was found, is not looked at again.
+func (w *walker) unnamed(last *spelled) {
+	start, copied, value := w.at, w.copied, last.value
+	if end := start + len(value); value != "" && end <= len(w.text) && w.text[start:end] == value && !w.block.open {
+		w.at = end
+		return
+	}
+	quoted := w.peek() == '"'
+	if w.value(naming{}); quoted && !w.bad && w.copied == copied && !w.block.open {
+		last.value = w.text[start:w.at]
 	}
 }
 
@@ -315,7 +330,7 @@ func (w *walker) member(place int, renamed *int) *knownKey {
 		return nil
 	}
 	if known.clean && w.at-start == len(known.name)+3 && w.text[start+1:start+1+len(known.name)] == known.name {
-		w.last[place%maxPlaces] = spelled{w.text[start:w.at], known}
+		w.last[place%maxPlaces] = spelled{text: w.text[start:w.at], key: known}
 	}
 	return known
 }

@@ -331,3 +331,29 @@ func TestAListingIsNoToken(t *testing.T) {
 		}
 	}
 }
+
+// P-04, K-15: a text that was clean in one row is looked at again where what stands around it
+// makes it a secret.
+func TestWhatWasCleanInOneRowIsASecretInAnother(t *testing.T) {
+	for name, rows := range map[string]string{
+		"below the name of a secret":      `[{"note":"qZ8vR3nT6kW1"},{"note":"qZ8vR3nT6kW1"},{"password":{"note":"qZ8vR3nT6kW1"}}]`,
+		"as what a label names":           `[{"name":"city","value":"qZ8vR3nT6kW1"},{"name":"city","value":"qZ8vR3nT6kW1"},{"name":"password","value":"qZ8vR3nT6kW1"}]`,
+		"under another name at its place": `[{"note":"qZ8vR3nT6kW1"},{"note":"qZ8vR3nT6kW1"},{"password":"qZ8vR3nT6kW1"}]`,
+		"within a private key":            `[{"note":"TUlJRXZRSUJBREFO"},{"note":"TUlJRXZRSUJBREFO"},{"note":"-----BEGIN PRIVATE KEY-----"},{"note":"TUlJRXZRSUJBREFO"},{"note":"-----END PRIVATE KEY-----"}]`,
+	} {
+		out, paths, err := redact.New().JSON([]byte(rows))
+		if err != nil || len(paths) == 0 || !strings.Contains(string(out), redact.Marker) || !strings.HasPrefix(string(out), rows[:30]) {
+			t.Errorf("%s: %s, %v, %v", name, out, paths, err)
+		}
+	}
+}
+
+// P-04: a text that comes again and again is let through, and a secret that does never.
+func TestWhatComesAgainIsJudgedAlike(t *testing.T) {
+	secret := "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+	row := `{"city":"Berlin","note":"` + secret + `","due":"2026-03-01"}`
+	out, paths, err := redact.New().JSON([]byte("[" + row + "," + row + "," + row + "]"))
+	if err != nil || len(paths) != 3 || strings.Contains(string(out), secret) || strings.Count(string(out), `"city":"Berlin"`) != 3 {
+		t.Errorf("%s, %v, %v", out, paths, err)
+	}
+}
