@@ -1,8 +1,8 @@
 package wire
 
 import (
+	"bytes"
 	"slices"
-	"strings"
 )
 
 // MaxCanonical is the largest document that Canonical takes, in bytes:
@@ -31,7 +31,7 @@ type canon struct {
 
 // span is where a member stands in out.
 type span struct {
-	key        string
+	key        []byte
 	start, end int
 }
 
@@ -45,7 +45,7 @@ func (c *canon) value() {
 		c.pos++
 		c.array()
 	case '"':
-		c.out = AppendText(c.out, c.string())
+		c.string()
 	default:
 		start := c.pos
 		_ = c.scalar() // checked before
@@ -60,12 +60,16 @@ func (c *canon) scalar() error {
 	return c.literal()
 }
 
-func (c *canon) string() string {
+// string writes the next string, and returns what it says.
+func (c *canon) string() []byte {
 	raw, escaped, _ := c.text() // checked before
-	if escaped {
-		raw = unescape(raw)
+	if !escaped {               // so it is in its shortest form
+		c.out = append(append(append(c.out, '"'), raw...), '"')
+		return raw
 	}
-	return string(raw)
+	raw = unescape(raw)
+	c.out = AppendText(c.out, string(raw))
+	return raw
 }
 
 func (c *canon) array() {
@@ -79,12 +83,14 @@ func (c *canon) array() {
 
 func (c *canon) object() {
 	c.out = append(c.out, '{')
-	var members []span
+	var few [fewKeys]span
+	members := few[:0]
 	for c.more('}') {
-		m := span{key: c.string(), start: len(c.out)}
+		m := span{start: len(c.out)}
+		m.key = c.string()
 		c.space()
 		c.pos++ // the colon
-		c.out = append(AppendText(c.out, m.key), ':')
+		c.out = append(c.out, ':')
 		c.value()
 		c.out = append(c.out, ',')
 		m.end = len(c.out)
@@ -118,7 +124,7 @@ func (c *canon) close(end byte) {
 
 // sort puts the members, which stand in out one after the other, in the order of their keys.
 func (c *canon) sort(members []span) {
-	byKey := func(a, b span) int { return strings.Compare(a.key, b.key) }
+	byKey := func(a, b span) int { return bytes.Compare(a.key, b.key) }
 	if slices.IsSortedFunc(members, byKey) {
 		return
 	}
