@@ -55,6 +55,7 @@ func TestCanonicalFormSortsAndRefuses(t *testing.T) {
 func FuzzWhatIsPassedOnIsCanonical(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `[]`, `{"a":1,"b":[true,false,null,-7,0,"x"]}`, `{"a":{"a":1},"b":"q\"\\\b\t\n\f\r"}`, `{"b":1,"a":2}`, `{"a":1,"a":2}`,
+		`"abcdefgh"`, "\"abcdefg\x7f\"", "\"abcdefgh\x1f\"", `"abcdefghijklmno\\"`, `{"abcdefghi":1,"abcdefghj":2}`, `"abcdefghé"`, `"abcdefgh`,
 		`{"a": 1}`, `{"a":1}x`, `{"a":1,}`, `[1,]`, `[01]`, `[-0]`, `[1.0]`, `[9007199254740992]`, `"\/"`, `"\u0041"`, `"é"`, "\"\x7f\"",
 		`{"\n":1}`, `{"":1,"a":2}`, `tru`, `nulll`, `-`, `"`, `"\`, `{"a"`, `{"a":`, ``, ` {}`, "{}\n",
 		strings.Repeat(`[`, canonical.MaxDepth) + strings.Repeat(`]`, canonical.MaxDepth),

@@ -1,6 +1,9 @@
 package canonical
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // Is reports whether src is one JSON value that JSON would
 // return as it is. It looks at every byte once and writes nothing. It does not
@@ -64,9 +67,7 @@ func (c *checker) key(last *[]byte) bool {
 		return false
 	}
 	start := c.pos
-	for c.pos < len(c.src) && IsPlain(c.src[c.pos]) {
-		c.pos++
-	}
+	c.plain()
 	key := c.src[start:c.pos]
 	if !c.take('"') || *last != nil && bytes.Compare(*last, key) >= 0 {
 		return false
@@ -75,12 +76,35 @@ func (c *checker) key(last *[]byte) bool {
 	return c.take(':')
 }
 
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// plain moves over bytes that stand for themselves, eight at a time.
+func (c *checker) plain() {
+	at := c.pos
+	for ; at+8 <= len(c.src); at += 8 {
+		x := binary.LittleEndian.Uint64(c.src[at:])
+		quote, slash, del := x^(ones*'"'), x^(ones*'\\'), x^(ones*0x7f)
+		if (x|(x-ones*' ')|(quote-ones)|(slash-ones)|(del-ones))&highs != 0 {
+			break // one of them is none, or may be
+		}
+	}
+	for at < len(c.src) && IsPlain(c.src[at]) {
+		at++
+	}
+	c.pos = at
+}
+
 func (c *checker) text() bool {
 	c.pos++
 	for c.pos < len(c.src) {
+		c.plain()
+		if c.pos == len(c.src) {
+			return false
+		}
 		switch b := c.src[c.pos]; {
-		case IsPlain(b):
-			c.pos++
 		case b == '"':
 			c.pos++
 			return true
