@@ -53,9 +53,12 @@ func (m *MemoryLog) check(r nacre.Record) error {
 	if room == nil {
 		room = new([]byte)
 	}
-	b, err := encodeIn((*room)[:0], r)
-	if err == nil && cap(b.text) <= 2*MaxText {
-		*room = b.text
+	_, err := checked(r)
+	if err == nil {
+		var detail []byte
+		if detail, err = appendDetail((*room)[:0], r.Detail); cap(detail) <= 2*MaxText {
+			*room = detail
+		}
 	}
 	m.rooms.Put(room)
 	return err

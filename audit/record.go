@@ -75,24 +75,29 @@ type body struct {
 
 func (b body) size() int { return len(b.text) + 2*sha256.Size + 60 + suffixLen }
 
-// encode checks the record and puts it in canonical form: keys sorted, empty members left out.
-func encode(r nacre.Record) (body, error) { return encodeIn(make([]byte, 0, 384+len(r.Detail)), r) }
-
-// encodeIn is encode into text, which is empty.
-func encodeIn(text []byte, r nacre.Record) (body, error) {
+// checked refuses a record that cannot be written, but for its detail. It returns its time.
+func checked(r nacre.Record) (time.Time, error) {
 	if !isKind(string(r.Kind)) {
-		return body{}, fmt.Errorf("%w: kind %.70q", ErrRecord, r.Kind)
+		return time.Time{}, fmt.Errorf("%w: kind %.70q", ErrRecord, r.Kind)
 	}
 	if r.Stage < 0 || r.Stage > 99 {
-		return body{}, fmt.Errorf("%w: stage %d", ErrRecord, r.Stage)
+		return time.Time{}, fmt.Errorf("%w: stage %d", ErrRecord, r.Stage)
 	}
 	t := r.Time.UTC()
 	if t.Year() < 1970 || t.Year() > 9999 {
-		return body{}, fmt.Errorf("%w: time %v", ErrRecord, r.Time)
+		return time.Time{}, fmt.Errorf("%w: time %v", ErrRecord, r.Time)
 	}
-	text = member.Append(text, "correlation", string(r.Correlation))
-	text, err := appendDetail(text, r.Detail)
+	return t, nil
+}
+
+// encode checks the record and puts it in canonical form: keys sorted, empty members left out.
+func encode(r nacre.Record) (body, error) {
+	t, err := checked(r)
 	if err != nil {
+		return body{}, err
+	}
+	text := member.Append(make([]byte, 0, 384+len(r.Detail)), "correlation", string(r.Correlation))
+	if text, err = appendDetail(text, r.Detail); err != nil {
 		return body{}, err
 	}
 	text = member.Append(text, "group", string(r.Group))
