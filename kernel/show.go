@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/constraint"
@@ -132,7 +131,7 @@ func (k *results) show(r *run, raw json.RawMessage, f *failure, how view) (shown
 	if r.inside {
 		said = nil
 	}
-	reserved.Settle(utf8.RuneCount(said))
+	reserved.Settle(firewall.Runes(said))
 	return s, f
 }
 

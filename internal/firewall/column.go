@@ -272,9 +272,12 @@ func (k *column) value(c *cursor, depth int, sample bool) {
 }
 
 func (k *column) word(quoted []byte) {
-	at := 0
-	for at < k.known && string(k.distinct[at].quoted) != string(quoted) {
-		at++
+	at, last := 0, quoted[len(quoted)-2] // words of one column mostly differ at their ends
+	for ; at < k.known; at++ {
+		known := k.distinct[at].quoted
+		if len(known) == len(quoted) && known[len(known)-2] == last && string(known) == string(quoted) {
+			break
+		}
 	}
 	if at == maxDistinct {
 		k.more, k.known = true, 0

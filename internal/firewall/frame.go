@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/nacre-dev/nacre"
 )
@@ -113,7 +112,7 @@ func (r *Result) Forward(q Request, redactor Redactor) (View, error) {
 		if err != nil {
 			return View{}, fmt.Errorf("result: %w", err)
 		}
-		if len(paths) == 0 || utf8.RuneCount(out) <= q.Limits.Chars {
+		if len(paths) == 0 || Runes(out) <= q.Limits.Chars {
 			return View{Result: out, Redacted: paths, Label: q.Label}, nil
 		}
 	}
@@ -125,9 +124,6 @@ func (r *Result) Forward(q Request, redactor Redactor) (View, error) {
 func (r *Result) Frame(q Request, redactor Redactor) (View, error) {
 	q.Limits.Chars = max(q.Limits.Chars, MinChars)
 	b := builder{result: r, limits: q.Limits, redactor: redactor, keep: q.Keep, in: q.Room, pathOf: q.PathOf}
-	if b.pathOf == nil {
-		b.pathOf = r.PathOf
-	}
 	if b.in == nil {
 		b.in = new(Room)
 	}
@@ -205,6 +201,9 @@ type builder struct {
 	// facts are those that were written; fits is set where there is room for all.
 	facts []string
 	fits  bool
+	// written are facts and rows as the frame's JSON has them, where all of them are in it;
+	// they stand in the room.
+	written []byte
 	// size is about what the frame takes, in bytes, but for its words.
 	size int
 }
@@ -245,7 +244,7 @@ func (b *builder) room(rest string) {
 	var written [1024]byte
 	for {
 		empty.Warnings = append(b.frame.Warnings[:len(b.frame.Warnings):len(b.frame.Warnings)], rest)
-		frame, _ := appendFrame(written[:0], &empty)
+		frame, _ := appendFrame(written[:0], &empty, nil)
 		b.left = b.limits.Chars - cost(frame)
 		if b.left >= 0 || len(b.frame.Warnings) == 0 {
 			return
@@ -325,8 +324,12 @@ func (b *builder) nameCuts() {
 // many bytes of rows that is. Where it is the same as it was before, all does
 // that fitted then.
 func (b *builder) take(clean []byte, same bool) (shown int) {
+	b.written = nil
 	if same && b.fits {
-		b.frame.Facts, b.frame.Rows = append(b.frame.Facts, b.facts...), make([]json.RawMessage, 0, len(b.in.rows))
+		b.written = clean[len(`{`) : len(clean)-len(`}`)]
+		if b.frame.Rows = make([]json.RawMessage, 0, len(b.in.rows)); b.facts != nil {
+			b.frame.Facts = b.facts
+		}
 		for _, row := range b.in.rows {
 			b.frame.Rows = append(b.frame.Rows, row.of(clean))
 			shown += int(row.end - row.start)
@@ -453,7 +456,12 @@ func (p *printer) row(r *Result, i, left int, b *builder) (spent int, ok bool) {
 	if r.granted == 1 {
 		p.text = max(left-8-cutBytes, p.long) // but for quotes, ellipsis and the path
 	}
-	p.path = append(p.path[:0], b.pathOf(i)...)
+	p.path = p.path[:0]
+	if b.pathOf != nil {
+		p.path = append(p.path, b.pathOf(i)...)
+	} else {
+		p.path = append(p.path, r.PathOf(i)...)
+	}
 	for p.text >= leastText {
 		p.out, p.cuts, p.in = p.out[:mark], p.cuts[:cuts], cursor{data: r.row(i)}
 		p.value(l.Depth)
@@ -477,7 +485,7 @@ func (p *printer) row(r *Result, i, left int, b *builder) (spent int, ok bool) {
 
 // done encodes the frame.
 func (b *builder) done() {
-	out, rows := appendFrame(make([]byte, 0, b.size+frameBytes), &b.frame)
+	out, rows := appendFrame(make([]byte, 0, b.size+frameBytes), &b.frame, b.written)
 	for i, row := range b.frame.Rows { // where they stand now is not used again
 		b.frame.Rows[i] = out[rows : rows+len(row) : rows+len(row)]
 		rows += len(row) + 1
@@ -485,26 +493,30 @@ func (b *builder) done() {
 	b.view = View{Result: out, Frame: &b.frame, Redacted: b.paths, Framed: true, Label: b.frame.Label}
 }
 
-// appendFrame writes a frame as JSON, without escapes that JSON does not ask
-// for, and tells where its first row stands.
-func appendFrame(out []byte, f *nacre.Frame) (_ []byte, rows int) {
-	out = append(append(out, `{"mode":"`...), f.Mode.String()...)
-	out = appendTexts(append(out, `","facts":[`...), f.Facts)
-	out = append(out, `],"rows":[`...)
-	rows = len(out)
-	for i, row := range f.Rows {
-		if i > 0 {
-			out = append(out, ',')
+// appendFrame writes a frame as JSON, without escapes that JSON does not ask for, and tells
+// where its first row stands. written are its facts and rows, where they were written before.
+func appendFrame(out []byte, f *nacre.Frame, written []byte) (_ []byte, rows int) {
+	out = append(append(append(out, `{"mode":"`...), f.Mode.String()...), `",`...)
+	if written != nil {
+		out = append(out, written...)
+	} else {
+		out = append(appendTexts(append(out, `"facts":[`...), f.Facts), `],"rows":[`...)
+		for i, row := range f.Rows {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, row...)
 		}
-		out = append(out, row...)
+		out = append(out, ']')
+	}
+	rows = len(out)
+	for _, row := range f.Rows {
+		rows -= len(row) + 1 // what stands behind it is a comma or the end
 	}
 	if f.Raw != nil {
-		out = append(append(out, `],"raw":`...), f.Raw...)
-		out = append(out, `,"warnings":[`...)
-	} else {
-		out = append(out, `],"warnings":[`...)
+		out = append(append(out, `,"raw":`...), f.Raw...)
 	}
-	out = append(appendTexts(out, f.Warnings), ']')
+	out = append(appendTexts(append(out, `,"warnings":[`...), f.Warnings), ']')
 	if h := f.Handle; h != nil {
 		out = appendQuoted(append(out, `,"handle":{"id":`...), h.ID)
 		out = strconv.AppendInt(append(out, `,"rows":`...), int64(h.Rows), 10)

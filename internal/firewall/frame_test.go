@@ -539,6 +539,9 @@ func FuzzCost(f *testing.F) {
 		if have := firewall.Cost(encoded); have != want {
 			t.Errorf("%q: have %d, want %d", encoded, have, want)
 		}
+		if have, want := firewall.Runes(encoded), utf8.RuneCount(encoded); have != want {
+			t.Errorf("%q: have %d characters, want %d", encoded, have, want)
+		}
 	})
 }
 

@@ -213,6 +213,14 @@ func runes(s string, n int) string {
 	return s
 }
 
+// Runes is how many characters a text has, each byte that is not UTF-8 for one.
+func Runes(text []byte) (n int) {
+	for n+wordSize <= len(text) && binary.LittleEndian.Uint64(text[n:])&highs == 0 {
+		n += wordSize
+	}
+	return n + utf8.RuneCount(text[n:])
+}
+
 // appendQuoted writes a string as JSON.
 func appendQuoted(out []byte, s string) []byte {
 	const hex = "0123456789abcdef"

@@ -283,5 +283,5 @@ func (r *Result) chars(limit int) int {
 	case n > utf8.UTFMax*limit:
 		return limit + 1
 	}
-	return utf8.RuneCount(r.raw)
+	return Runes(r.raw)
 }
