@@ -184,7 +184,7 @@ func assembled(c Config, held *rules, keys *token.Ring) *Kernel {
 	tools := &catalog{
 		governed: rules, takesFiles: c.Pinner != nil, tools: make(map[nacre.ToolName]*tool), ids: make(map[nacre.CapabilityID]*tool),
 	}
-	events := &traces{cleaner: redactor, byID: map[string]*Trace{}}
+	events := &traces{cleaner: redactor}
 	written := &journal{recorder: c.Recorder, now: c.Now, redactor: redactor, events: events, warn: tools.warn}
 	random, left, sealing := &entropy{random: c.Random}, new(leftovers), sealing{slices.Clone(c.Keys.Current.Secret)}
 	return &Kernel{

@@ -50,13 +50,16 @@ func (k *sessions) resolve(r *run) {
 	if one == nil {
 		return
 	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.words.Empty() {
+		return
+	}
 	canonical, err := wire.Canonical(r.call.Arguments)
 	if err != nil {
 		return // the schema says what is wrong with it
 	}
 	c := &r.tool.capability
-	one.mu.Lock()
-	defer one.mu.Unlock()
 	places := slices.Concat(c.Sinks, c.Text)
 	if c.Sensitivity == nacre.SensitiveMemory {
 		places = []string{reference.Anywhere} // it is sealed: see [sealing]

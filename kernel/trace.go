@@ -165,20 +165,15 @@ type traces struct {
 	mu      sync.Mutex
 	ring    []*Trace
 	next    int // where the oldest is
-	byID    map[string]*Trace
 	evicted int64
 }
 
 func (s *traces) add(t *Trace) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.byID[t.ActionID] = t // of calls that were named alike, the last
 	if len(s.ring) < MaxTraces {
 		s.ring = append(s.ring, t)
 		return false
-	}
-	if oldest := s.ring[s.next]; s.byID[oldest.ActionID] == oldest {
-		delete(s.byID, oldest.ActionID)
 	}
 	s.ring[s.next] = t
 	s.next = (s.next + 1) % MaxTraces
@@ -196,6 +191,18 @@ func (s *traces) find(q TraceQuery) (found []Trace) {
 	}
 	slices.SortStableFunc(found, func(a, b Trace) int { return a.InvokedAt.Compare(b.InvokedAt) })
 	return found
+}
+
+// last is the newest event of an action.
+func (s *traces) last(actionID string) (Trace, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.ring {
+		if t := s.ring[(s.next+len(s.ring)-1-i)%len(s.ring)]; t.ActionID == actionID {
+			return *t, true
+		}
+	}
+	return Trace{}, false
 }
 
 // trace keeps an event of this call.
@@ -242,14 +249,10 @@ func (k *traces) QueryTraces(q TraceQuery) ([]Trace, error) {
 // Explain returns the event with an action's id; where several calls were given
 // one id, the last of them.
 func (k *traces) Explain(actionID string) (Trace, error) {
-	k.mu.Lock()
-	t := k.byID[actionID]
-	if t == nil {
-		k.mu.Unlock()
+	found, ok := k.last(actionID)
+	if !ok {
 		return Trace{}, fmt.Errorf("no trace of action %.80q: it never was, or %d newer ones replaced it", actionID, MaxTraces)
 	}
-	found := *t
-	k.mu.Unlock()
 	k.redactTrace(&found)
 	return found, nil
 }
