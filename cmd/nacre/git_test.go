@@ -755,3 +755,33 @@ func killsPacking(pid int) bool {
 	}
 	return false
 }
+
+// F-61, U-04: what is left in a git directory can be such that git never reads it to an end, as a pipe in the place of a
+// branch is. Whoever interrupts nacre meanwhile does not wait for it.
+func TestTakingCommitsIsInterrupted(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	r := i.begin("exec", "--session", "pipe", "--project", "p", "--", "sh", "-c", "git commit -q --allow-empty -m more; mkfifo .git/refs/heads/pipe")
+	eventually(t, "what packs the commits", func() bool { return strings.Count(i.records("pipe"), `"kind":"sandbox.start"`) == 2 })
+	check(t, r.Process.Signal(syscall.SIGTERM))
+	finish(t, r).want(t, 130)
+}
+
+// F-61: of a git directory that could not be made whole nothing is left, which the next session would take for one that an
+// agent had.
+func TestNothingIsLeftOfAGitDirectoryThatCouldNotBeMade(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.gitUser()
+	i.project()
+	exclude := filepath.Join(i.work, "p/.git/info/exclude")
+	check(t, os.MkdirAll(filepath.Dir(exclude), 0o755))
+	check(t, os.RemoveAll(exclude))
+	check(t, syscall.Mkfifo(exclude, 0o600))
+	i.nacre("exec", "--project", "p", "--", "true").want(t, 0, "git can only be read")
+	if left, err := filepath.Glob(i.state("git", "*", "work-*")); err != nil || len(left) > 0 {
+		t.Errorf("have %v: %v", left, err)
+	}
+}

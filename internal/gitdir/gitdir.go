@@ -122,7 +122,7 @@ func Open(ctx context.Context, project, state string, id nacre.SessionID) (*Dir,
 		return nil, err
 	}
 	if err := d.fill(ctx, id); err != nil {
-		return nil, errors.Join(err, d.Close())
+		return nil, errors.Join(err, registry.Discard(d.work), d.Close()) // no session takes half a one for another's
 	}
 	return d, nil
 }

@@ -96,6 +96,7 @@ func pack(ctx context.Context, s *basis.Basis, place repo.Place, work string, kn
 	if err = errors.Join(err, write.Close()); err != nil {
 		return nil, "", hostError{errors.Join(err, read.Close())}
 	}
+	defer context.AfterFunc(ctx, func() { _ = process.Kill() })() // what it reads, and so what it says, may have no end
 	tips, file, err = receive(read, work, known, l)
 	if err != nil && !errors.Is(err, io.EOF) { // else it is ending, and says how
 		err = errors.Join(err, process.Kill())
