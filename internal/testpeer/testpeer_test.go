@@ -2,6 +2,7 @@ package testpeer_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -90,5 +91,27 @@ func TestPeersAreAskedWhatTheyCanDo(t *testing.T) {
 				t.Errorf("%s, NACRE_REQUIRE=%q: have %s, want %s", name, require, have, want)
 			}
 		}
+	}
+}
+
+// P-12: initdb runs once for a run of the tests, and each server has a copy of what it made then.
+func TestServersBeginAsCopiesOfOne(t *testing.T) {
+	psql := testpeer.Need(t, "psql")
+	t.Setenv("NACRE_BUILT", t.TempDir())
+	if err := os.Mkdir(filepath.Join(testpeer.Built(), "test"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for range 2 {
+		server := testpeer.Postgres(t)
+		testpeer.Database(t, server, "of_its_own")
+		id, err := exec.CommandContext(t.Context(), psql, "--no-psqlrc", "-Atc", "SELECT system_identifier FROM pg_control_system()", server).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[string(id)] = true
+	}
+	if len(ids) != 1 {
+		t.Errorf("the servers call themselves %v", ids)
 	}
 }
