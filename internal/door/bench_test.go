@@ -72,7 +72,7 @@ func BenchmarkIPC(b *testing.B) {
 		}
 	})
 	b.Run("ours", func(b *testing.B) {
-		program := build(b, "github.com/nacre-dev/nacre/cmd/ipc")
+		program := testpeer.Program(b, "ipc")
 		s := serve(b, crew(), config{})
 		for b.Loop() {
 			cmd := exec.Command(program, "echo", `{"n":1}`)
@@ -93,14 +93,14 @@ func emptyProgram(b *testing.B) string {
 	return path
 }
 
-// build makes the program as it ships: static and stripped.
-func build(t testing.TB, what string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "program")
-	cmd := exec.Command(testpeer.Need(t, "go"), "build", "-trimpath", "-ldflags=-s -w", "-o", path, what)
+// build makes a program that only benchmarks need, as what ships is made: static and stripped.
+func build(b *testing.B, what string) string {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "program")
+	cmd := exec.Command(testpeer.Need(b, "go"), "build", "-ldflags=-s -w", "-o", path, what)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v, %s", what, err, out)
+		b.Fatalf("build %s: %v, %s", what, err, out)
 	}
 	return path
 }

@@ -21,9 +21,8 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/ipc"
 	"github.com/nacre-dev/nacre/internal/ipc/mcpserver"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 )
-
-const mcpPackage = "github.com/nacre-dev/nacre/cmd/ipc-mcp"
 
 // listing is crew with the intrinsic that names the tools.
 func listing() kernel {
@@ -210,7 +209,7 @@ func TestMCPEndOfInput(t *testing.T) {
 		call.OnAsk(time.Unix(1<<40, 0))
 		return u.call(ctx, call)
 	}
-	program := exec.Command(build(t, mcpPackage))
+	program := exec.Command(testpeer.Program(t, "ipc-mcp"))
 	s := serve(t, k, config{})
 	program.Env = []string{ipc.PathVariable + "=" + s.path}
 	stdin, err := program.StdinPipe()
@@ -328,7 +327,7 @@ func TestMCPFloods(t *testing.T) {
 
 // D-08: a static binary of its own.
 func TestMCPProgramIsStaticAndSmall(t *testing.T) {
-	isStatic(t, build(t, mcpPackage), 8<<20)
+	isStatic(t, testpeer.Program(t, "ipc-mcp"), 8<<20)
 }
 
 func isStatic(t *testing.T, program string, limit int64) {

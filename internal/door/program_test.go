@@ -18,11 +18,10 @@ import (
 	"github.com/nacre-dev/nacre"
 	"github.com/nacre-dev/nacre/internal/door"
 	"github.com/nacre-dev/nacre/internal/ipc"
+	"github.com/nacre-dev/nacre/internal/testpeer"
 	"github.com/nacre-dev/nacre/internal/wire"
 	"github.com/nacre-dev/nacre/internal/zmtp"
 )
-
-const ipcPackage = "github.com/nacre-dev/nacre/cmd/ipc"
 
 // command is the program ipc against a door, as a process.
 func command(program string, s served, args ...string) *exec.Cmd {
@@ -33,13 +32,13 @@ func command(program string, s served, args ...string) *exec.Cmd {
 
 // D-07: ipc is one static file of at most 4 MiB.
 func TestProgramIsStaticAndSmall(t *testing.T) {
-	isStatic(t, build(t, ipcPackage), 4<<20)
+	isStatic(t, testpeer.Program(t, "ipc"), 4<<20)
 }
 
 // D-07: what goes in by stdin and out by a pipe arrives whole, up to the limit.
 func TestProgramThroughPipes(t *testing.T) {
 	s := serve(t, crew(), config{})
-	program := build(t, ipcPackage)
+	program := testpeer.Program(t, "ipc")
 	piece := `"` + strings.Repeat("x", 90<<10) + `"`
 	arguments := `{"a":[` + strings.Repeat(piece+",", 10) + piece + `]}`
 	echoed := command(program, s, "--justification", "pipes", "echo", "-")
@@ -68,7 +67,7 @@ func TestProgramThroughPipes(t *testing.T) {
 // D-07: every failure is one object on stderr and an exit code, a handler's too.
 func TestProgramErrors(t *testing.T) {
 	s := serve(t, crew(), config{})
-	program := build(t, ipcPackage)
+	program := testpeer.Program(t, "ipc")
 	gone := served{path: s.path + "-not"}
 	for _, test := range []struct {
 		name string
@@ -145,7 +144,7 @@ func nonsense(t *testing.T) served {
 // D-07: what needs no call, and the list, which is one.
 func TestProgramHelpAndList(t *testing.T) {
 	s := serve(t, listing(), config{})
-	program := build(t, ipcPackage)
+	program := testpeer.Program(t, "ipc")
 	for _, flag := range []string{"--help", "-h"} {
 		if out, err := command(program, served{path: "/nowhere"}, flag).Output(); err != nil || !strings.HasPrefix(string(out), "usage: ipc") {
 			t.Errorf("%s: have %s, %v", flag, out, err)
@@ -164,7 +163,7 @@ func TestProgramHelpAndList(t *testing.T) {
 func TestProgramWaitsForADoorThatComesLate(t *testing.T) {
 	s := serve(t, crew(), config{})
 	late := s.path + "-late"
-	waiting := command(build(t, ipcPackage), served{path: late}, "echo", "{}")
+	waiting := command(testpeer.Program(t, "ipc"), served{path: late}, "echo", "{}")
 	if err := waiting.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +178,7 @@ func TestProgramWaitsForADoorThatComesLate(t *testing.T) {
 // D-03: parallel processes from one sandbox, each its own answer.
 func TestParallelPrograms(t *testing.T) {
 	s := serve(t, crew(), config{})
-	program := build(t, ipcPackage)
+	program := testpeer.Program(t, "ipc")
 	var all sync.WaitGroup
 	for i := range 24 {
 		all.Go(func() {
@@ -200,7 +199,7 @@ func TestKilledProgramCancelsItsQuestion(t *testing.T) {
 		return u.call(ctx, call)
 	}, "echo": echo}
 	s := serve(t, k, config{})
-	asking := command(build(t, ipcPackage), s, "ask", "{}")
+	asking := command(testpeer.Program(t, "ipc"), s, "ask", "{}")
 	if err := asking.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +216,7 @@ func TestKilledProgramCancelsItsQuestion(t *testing.T) {
 func TestProgramIsToldThatTheSessionEnds(t *testing.T) {
 	u := newUntil()
 	s := serve(t, kernel{"until": u.call}, config{limits: door.Limits{}})
-	waiting := command(build(t, ipcPackage), s, "until", "{}")
+	waiting := command(testpeer.Program(t, "ipc"), s, "until", "{}")
 	var failed bytes.Buffer
 	waiting.Stderr = &failed
 	if err := waiting.Start(); err != nil {
