@@ -68,6 +68,8 @@ torture: ## kill, cut, slow and silence three nodes for minutes while 1,500 mess
 # What runs the tests; CI has one that also notes how long each takes. Nothing is vetted here, since the
 # linter of make check does that, and what only a debugger reads is not linked.
 GOTEST ?= $(GO) test -vet=off -ldflags='-s -w'
+# What the tests are told: where the binaries are, and with which programs.
+TOLD := PATH="$$(.ci/path)" NACRE_BUILT=$(abspath $(BIN))
 # Many tests wait for processes more than they compute: there are more at once
 # than processors.
 AT_A_TIME := $(addsuffix $(shell expr 2 '*' "$$(nproc 2>/dev/null || echo 2)"),-p= -parallel=)
@@ -81,16 +83,16 @@ test: fixtures ## pass the tests at their small sizes; a missing peer is skipped
 ifdef RACE
 	$(raced)
 	some=$$(.ci/raced -t '$(IN_TURN)|$(IN_PARTS)' $(PACKAGES)) && [ -n "$$some" ] && \
-	  NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 30m -run '$(WITHOUT_DETECTOR)' $$some
+	  $(TOLD) $(GOTEST) -timeout 30m -run '$(WITHOUT_DETECTOR)' $$some
 	raced=$$(.ci/raced $(PACKAGES)) && others=$$($(GO) list $(PACKAGES) | grep -vxF "$$raced") && \
-	  NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m $(AT_A_TIME) $$others
+	  $(TOLD) $(GOTEST) -timeout 70m $(AT_A_TIME) $$others
 else
-	NACRE_BUILT=$(abspath $(BIN)) $(GOTEST) -timeout 70m $(AT_A_TIME) $(value FLAGS) $(PACKAGES)
+	$(TOLD) $(GOTEST) -timeout 70m $(AT_A_TIME) $(value FLAGS) $(PACKAGES)
 endif
 	$(GO) test -C examples/embed -vet=off -timeout 10m ./...
 
 ci-full: fixtures older ## pass the tests at their large sizes: tens of thousands of files, gigabytes, minutes each
-	NACRE_BUILT=$(abspath $(BIN)) NACRE_OLDER=$(abspath $(BIN))/older NACRE_SIZE=full $(GOTEST) -count=1 -timeout 60m ./...
+	$(TOLD) NACRE_OLDER=$(abspath $(BIN))/older NACRE_SIZE=full $(GOTEST) -count=1 -timeout 60m ./...
 	bash .ci/macos
 	$(MAKE) kube
 	NACRE_SIZE=full $(MAKE) test-k8s
@@ -135,7 +137,7 @@ WITHOUT_DETECTOR := ^Test($(IN_TURN))$$|($(IN_PARTS))$$/^(a_line_o|bigger)
 # Nothing to run is an error: go test would take the folder that it is in.
 define raced
 raced=$$(.ci/raced $(PACKAGES)) && [ -n "$$raced" ] && \
-  NACRE_BUILT=$(abspath $(BIN)) CGO_ENABLED=1 $(GOTEST) -race -vet=off -skip '$(WITHOUT_DETECTOR)' -gcflags=all=-dwarf=false -shuffle=on -timeout 50m $(AT_A_TIME) $$raced
+  $(TOLD) CGO_ENABLED=1 $(GOTEST) -race -vet=off -skip '$(WITHOUT_DETECTOR)' -gcflags=all=-dwarf=false -shuffle=on -timeout 50m $(AT_A_TIME) $$raced
 endef
 
 race: fixtures ## the tests with the race detector (needs gcc)
