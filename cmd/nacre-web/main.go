@@ -35,8 +35,8 @@ const (
 	exitInterrupted = 130
 )
 
-// version is set by the linker.
-var version = "unknown"
+// version is set by the linker, where it is told one.
+var version string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -57,7 +57,7 @@ func serve(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	opened := assembly.Options{Getenv: os.Getenv, Executable: filepath.Join(filepath.Dir(self), "nacre"), Now: time.Now, Version: version}
+	opened := assembly.Options{Getenv: os.Getenv, Executable: filepath.Join(filepath.Dir(self), "nacre"), Now: time.Now, Version: assembly.Version(version)}
 	rt, err := assembly.Open(ctx, opened)
 	if err != nil {
 		return err

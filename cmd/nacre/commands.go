@@ -146,9 +146,9 @@ func (n nacre) versionCommand() *cobra.Command {
 
 func (n nacre) printVersion() error {
 	if n.env.JSON {
-		return n.env.PrintJSON(map[string]string{"version": version})
+		return n.env.PrintJSON(map[string]string{"version": n.env.Version})
 	}
-	n.env.Printer(n.env.Stdout).Line("nacre %s", version)
+	n.env.Printer(n.env.Stdout).Line("nacre %s", n.env.Version)
 	return nil
 }
 

@@ -40,7 +40,7 @@ func TestATaskIsToldHowTasksLikeItFailed(t *testing.T) {
 	other := server.Requests()
 	hasNo(t, string(other[0].Body), "Earlier failures", "quokka")
 
-	i.nacre("run", "correcting the visitors' greeting", "--project", "p", "--check", "grep -q you greeting.txt", "--brain", "anthropic").want(t, 0, "told of 1 failures", "merged")
+	i.nacre("run", "correcting the visitors' greeting", "--project", "p", "--check", "grep -q you greeting.txt", "--brain", "anthropic").want(t, 0, "told of earlier failures of tasks like this one: 1, with a verified fix: 0", "merged")
 	first := string(server.Requests()[len(other)].Body)
 	has(t, first, "Earlier failures of tasks like this one", "Correct the greeting of visitors", "the check `grep -q you greeting.txt` ended with 1", "No verified fix is known")
 	hasNo(t, first, "quokka")

@@ -28,8 +28,8 @@ const (
 	startGCTime = time.Second
 )
 
-// version is set by the linker.
-var version = "unknown"
+// version is set by the linker, where it is told one.
+var version string
 
 func main() {
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
@@ -38,6 +38,7 @@ func main() {
 // run is what the program's name says: nacre is also ipc, ipc-mcp, brain, nacre-probe and
 // sandbox-init where those binaries do not lie beside it.
 func run(args []string, stdin *os.File, stdout, stderr *os.File) int {
+	version := assembly.Version(version)
 	if code, known := program.Run(args, stdin, stdout, stderr, version); known {
 		return code
 	}

@@ -191,7 +191,11 @@ func CheckPlugins(ctx context.Context, inst *installation.Installation) []instal
 		findings = append(findings, checkPlugin(ctx, inst, f)...)
 	}
 	findings = append(findings, checkAccessNames(inst, found)...)
-	return append(findings, installation.Finding{Name: "plugins", Status: "ok", Text: fmt.Sprintf("%d found: %s", len(names), strings.Join(names, ", ")), Fix: ""})
+	text := "none is found in " + strings.Join(access.Folders(inst), " or ")
+	if len(names) > 0 {
+		text = fmt.Sprintf("%d found: %s", len(names), strings.Join(names, ", "))
+	}
+	return append(findings, installation.Finding{Name: "plugins", Status: "ok", Text: text, Fix: ""})
 }
 
 // setAside offers to take a plugin out of the way of what it collides with: its folder is kept beside those

@@ -53,7 +53,7 @@ func warning(ctx context.Context, s *seal.Session, spec task.Spec) string {
 	}
 	if w.Failures > 0 {
 		noteLesson(ctx, s, "warned", "", w.IDs)
-		s.Tell(nacre.Step{Kind: nacre.StepStage, Name: "lesson", Text: fmt.Sprintf("the agent is told of %d failures of tasks like this one, %d of them with a verified fix", w.Failures, w.Fixed)})
+		s.Tell(nacre.Step{Kind: nacre.StepStage, Name: "lesson", Text: fmt.Sprintf("the agent is told of earlier failures of tasks like this one: %d, with a verified fix: %d", w.Failures, w.Fixed)})
 	}
 	return w.Text
 }

@@ -52,6 +52,10 @@ func (cmd lookCommand) listPlugins(ctx context.Context) error {
 	if cmd.JSON {
 		return cmd.PrintJSON(list)
 	}
+	if len(list) == 0 {
+		cmd.Printer(cmd.Stdout).Line("no plugin is in %s", strings.Join(rt.PluginPlaces().Folders, " or "))
+		return nil
+	}
 	rows := make([][]string, 0, len(list))
 	for _, p := range list {
 		rows = append(rows, []string{string(p.Name), p.Version, stateOf(p), names(p.Tools), strings.Join(wants(p.Confirmed), ", "), p.Dir})
