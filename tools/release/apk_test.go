@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,9 @@ func TestTheApkIsOne(t *testing.T) {
 		}
 		var paths []string
 		for _, f := range members(t, content) {
+			if above := path.Dir(strings.TrimSuffix(f.Name, "/")); above != "." && !slices.Contains(paths, above) {
+				t.Errorf("%s: %s comes before an entry of its folder, and apk-tools ends there", name, f.Name)
+			}
 			paths = append(paths, strings.TrimSuffix(f.Name, "/"))
 			if f.Typeflag != tar.TypeReg {
 				continue
