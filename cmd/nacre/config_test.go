@@ -71,6 +71,23 @@ func TestASecondConfigIsToldOf(t *testing.T) {
 	i.nacre("doctor", "--no-turns").want(t, 0, "/nacre.toml is not read")
 }
 
+// M-61: what has no end, or is far too long, is no config and no policy, and fills no memory.
+func TestAFileWithoutAnEndIsRefused(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	const over = " is not a file of at most 16777216 bytes"
+	policy := i.write("home/.config/nacre/policy.toml", "")
+	if err := os.Truncate(policy, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	i.nacre("exec", "--", "true").want(t, 125, policy+over)
+	config := filepath.Join(filepath.Dir(policy), "config.toml")
+	if err := os.Symlink("/dev/zero", config); err != nil {
+		t.Fatal(err)
+	}
+	i.nacre("config", "check").want(t, 2, config+over)
+}
+
 // M-61: a command or a flag that there is not is refused with the one that was meant, and a command for
 // which something is missing says so.
 func TestWhatWasMeantOnACommandLine(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxAuthorities is the largest file of authorities that is read, in bytes.
-	maxAuthorities = 16 << 20
+	// maxFile is the largest file that is read, in bytes.
+	maxFile = 16 << 20
 	// maxAuthorityFiles is how many such files may be named.
 	maxAuthorityFiles = 16
 )
@@ -44,11 +44,16 @@ func EnvironmentAuthorities(getenv func(string) string) ([]byte, error) {
 	return text, err
 }
 
-func readAuthorities(name string) ([]byte, error) {
-	if info, err := os.Stat(name); err == nil && (!info.Mode().IsRegular() || info.Size() > maxAuthorities) { // a pipe would be waited for
-		return nil, fmt.Errorf("%s is not a file of at most %d bytes", name, maxAuthorities)
+// ReadFile reads a file of the operator's, where it is a regular one that is not too large.
+func ReadFile(name string) ([]byte, error) {
+	if info, err := os.Stat(name); err == nil && (!info.Mode().IsRegular() || info.Size() > maxFile) { // a pipe would be waited for
+		return nil, fmt.Errorf("%s is not a file of at most %d bytes", name, maxFile)
 	}
-	text, err := os.ReadFile(name)
+	return os.ReadFile(name)
+}
+
+func readAuthorities(name string) ([]byte, error) {
+	text, err := ReadFile(name)
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if x509.NewCertPool().AppendCertsFromPEM(pem.EncodeToMemory(block)) {
 			return text, nil // whoever trusts them reads the others: a system has some 140, and each start asks

@@ -260,7 +260,7 @@ const FileName = "config.toml"
 
 // Read reads and checks a config file, which is there.
 func Read(path string) (Config, error) {
-	data, err := os.ReadFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return Config{}, err
 	}
@@ -434,14 +434,7 @@ func (c Config) AskTTL() time.Duration { return time.Duration(c.AskSeconds) * ti
 
 // KeySource names where the key comes from, never the key.
 func (m Model) KeySource() string {
-	switch {
-	case m.KeyFile != "":
-		return m.KeyFile
-	case m.KeyEnv != "":
-		return m.KeyEnv
-	default:
-		return defaultKeyEnv
-	}
+	return cmp.Or(m.KeyFile, m.KeyEnv, defaultKeyEnv)
 }
 
 // ModelKey reads the key from where the config says it is.

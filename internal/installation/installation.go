@@ -198,7 +198,7 @@ func loadPolicy(dir string) (*policy.Policy, error) {
 	if path == "" {
 		return policy.Shipped(), nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := config.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

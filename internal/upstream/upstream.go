@@ -145,7 +145,7 @@ func Prices(inst *installation.Installation, name string) (budget.Table, error) 
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(inst.Registry.Paths().Config, name)
 	}
-	data, err := os.ReadFile(name)
+	data, err := config.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("model.prices: %w", err)
 	}
