@@ -28,6 +28,7 @@ import (
 	"github.com/nacre-dev/nacre/internal/registry"
 	"github.com/nacre-dev/nacre/internal/repo"
 	"github.com/nacre-dev/nacre/internal/repo/borrowed"
+	"github.com/nacre-dev/nacre/internal/repo/git"
 )
 
 const (
@@ -66,6 +67,8 @@ type Dir struct {
 	filters filters
 	// signs says that the user's git signs commits, which none of the session's are.
 	signs bool
+	// going tells that what nothing was done in is gone. It goes while the session ends; nil where it stays.
+	going chan error
 }
 
 // Refusal says to a person what git can do inside a project where [Open] failed.
@@ -144,22 +147,15 @@ func fits(place repo.Place) error {
 
 // fill makes the git directory and what the host remembers of it.
 func (d *Dir) fill(ctx context.Context, id nacre.SessionID) error {
-	type answer struct {
-		settings []repo.Setting
-		err      error
-	}
-	asked := make(chan answer, 1)
-	go func() {
-		settings, err := repo.Settings(ctx, d.place.Top)
-		asked <- answer{settings, err}
-	}()
-	err := d.fillFiles(id)
-	got := <-asked
-	if err = errors.Join(err, got.err); err != nil {
+	if err := d.fillFiles(id); err != nil {
 		return err
 	}
-	d.filters, d.signs = filtersOf(got.settings), signs(got.settings)
-	if err := writeFiles(d.git(), map[string]string{"config": configText(got.settings, d.below != "")}); err != nil {
+	settings, err := readSettings(ctx, d.place.Top, filepath.Join(filepath.Dir(d.room), "program"))
+	if err != nil {
+		return err
+	}
+	d.filters, d.signs = filtersOf(settings), signs(settings)
+	if err := writeFiles(d.git(), map[string]string{"config": configText(settings, d.below != "")}); err != nil {
 		return err
 	}
 	if err := d.narrow(ctx); err != nil {
@@ -167,6 +163,21 @@ func (d *Dir) fill(ctx context.Context, id nacre.SessionID) error {
 	}
 	d.made, err = markOf(filepath.Join(d.git(), "HEAD"))
 	return err
+}
+
+// readSettings reads those that git has for a work tree. A file remembers which git has answered before.
+func readSettings(ctx context.Context, top, file string) ([]repo.Setting, error) {
+	mark, err := git.Mark()
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(file)
+	known := err == nil && string(text) == mark
+	settings, err := repo.Settings(ctx, top, known)
+	if err == nil && !known {
+		err = disk.Write(file, []byte(mark), 0o600)
+	}
+	return settings, err
 }
 
 func (d *Dir) fillFiles(id nacre.SessionID) error {
@@ -181,7 +192,11 @@ func (d *Dir) fillFiles(id nacre.SessionID) error {
 	if err := os.RemoveAll(d.work); err != nil {
 		return err
 	}
-	for _, name := range []string{"objects/pack", "objects/info", "refs/heads", "refs/tags", "info", "logs", "modules"} {
+	folders := []string{"refs/heads", "refs/tags", "info"} // git makes the others once it writes there
+	if isFolder(filepath.Join(d.place.GitDir, "modules")) {
+		folders = append(folders, "modules")
+	}
+	for _, name := range folders {
 		if err := os.MkdirAll(filepath.Join(d.git(), name), 0o700); err != nil {
 			return err
 		}
@@ -341,7 +356,10 @@ func (d *Dir) Close() error {
 		return nil
 	}
 	var err error
-	if d.made != (mark{}) && isFolder(d.git()) && !d.changed() {
+	switch {
+	case d.going != nil:
+		err = <-d.going
+	case d.made != (mark{}) && isFolder(d.git()) && !d.changed():
 		err = registry.Discard(d.work) // nothing was done there
 	}
 	return errors.Join(err, d.lock.Release())

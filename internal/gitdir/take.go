@@ -115,7 +115,8 @@ func (d *Dir) Take(ctx context.Context, s *basis.Basis, how Landing, l Limits) (
 	for _, work := range works {
 		one := how
 		if work == d.work && !d.changed() {
-			err = errors.Join(err, registry.Discard(work))
+			d.going = make(chan error, 1)
+			go func() { d.going <- registry.Discard(work) }()
 			continue
 		}
 		if work != d.work {
@@ -190,15 +191,11 @@ func (d *Dir) changed() bool {
 		return true
 	}
 	entries, err := os.ReadDir(filepath.Join(d.git(), "objects"))
-	if err != nil || len(entries) > 2 {
+	if err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "info" }) {
 		return true
 	}
-	for _, name := range []string{"objects/pack", tagPrefix} {
-		if entries, err := os.ReadDir(filepath.Join(d.git(), name)); err != nil || len(entries) > 0 {
-			return true
-		}
-	}
-	return false
+	entries, err = os.ReadDir(filepath.Join(d.git(), tagPrefix))
+	return err != nil || len(entries) > 0
 }
 
 // takeFrom takes what one session's git directory has.

@@ -56,7 +56,7 @@ func Sign(ctx context.Context, inst *installation.Installation, w Signing) (sign
 		return Signed{}, err
 	}
 	defer func() { err = errors.Join(err, held.Release()) }()
-	settings, err := repo.Settings(ctx, held.Project)
+	settings, err := repo.Settings(ctx, held.Project, false)
 	if err != nil {
 		return Signed{}, fmt.Errorf("session %s: %w", held.ID, err)
 	}

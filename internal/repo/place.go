@@ -39,8 +39,9 @@ type Setting struct {
 	Own, Elsewhere bool
 }
 
-// Settings reads the configuration that git has for the repository that dir is in.
-func Settings(ctx context.Context, dir string) ([]Setting, error) {
+// Settings reads the configuration that git has for the repository that dir is in. Without git, which takes
+// milliseconds to start, it reads what all says by itself, where the git that is there is known to be new enough.
+func Settings(ctx context.Context, dir string, known bool) (settings []Setting, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	found, err := discover(dir)
@@ -49,6 +50,14 @@ func Settings(ctx context.Context, dir string) ([]Setting, error) {
 	}
 	c := (&host{place: found}).theirs()
 	home, err := os.UserHomeDir()
+	if known && err == nil && c.As == nil {
+		if entries, plain := gitconfig.Read(found.commonDir, home); plain {
+			for _, e := range entries {
+				settings = append(settings, Setting{Key: e.Key, Value: e.Value, Own: e.Own})
+			}
+			return settings, nil
+		}
+	}
 	if err == nil && c.As == nil {
 		c.Env = append(c.Env, "HOME="+home) // what their files include from ~
 		for _, file := range gitconfig.Files(home) {
@@ -60,8 +69,10 @@ func Settings(ctx context.Context, dir string) ([]Setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	var settings []Setting
 	for fields := git.Zeros(out); len(fields) > 2; fields = fields[3:] {
+		if fields[1] == "command line:" { // ours
+			continue
+		}
 		key, value, _ := strings.Cut(fields[2], "\n")
 		own := fields[0] != "command"
 		elsewhere := own && !gitconfig.OfRepository(fields[1], home, found.commonDir, found.gitDir)

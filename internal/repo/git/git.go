@@ -99,16 +99,14 @@ func ExitCode(err error) int {
 // Find asks the binary at path, or the one that PATH has, for its version and refuses one
 // that is too old. It asks each binary once.
 func Find(ctx context.Context, path string) (*Program, error) {
+	absolute, err := path, error(nil)
 	if path == "" {
-		found, err := hostpath.LookPath("git")
-		if err != nil {
-			return nil, fmt.Errorf("git is not installed: %w", err)
-		}
-		path = found
+		absolute, err = found()
+	} else if absolute, err = filepath.Abs(path); err != nil {
+		err = fmt.Errorf("git at %s: %w", path, err)
 	}
-	absolute, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("git at %s: %w", path, err)
+		return nil, err
 	}
 	info, err := os.Stat(absolute)
 	if err != nil {
@@ -161,12 +159,29 @@ func Once(ctx context.Context, c Command) ([]byte, error) {
 	return g.Run(ctx, c)
 }
 
-func once(ctx context.Context, c Command) ([]byte, error) {
-	path, err := hostpath.LookPath("git")
+// Mark tells the git that PATH has from others, without running it.
+func Mark() (string, error) {
+	path, err := found()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if path, err = filepath.Abs(path); err != nil {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s\n%d\n%d\n", path, info.Size(), info.ModTime().UnixNano()), nil
+}
+
+func found() (path string, err error) {
+	if path, err = hostpath.LookPath("git"); err != nil {
+		return "", fmt.Errorf("git is not installed: %w", err)
+	}
+	return filepath.Abs(path)
+}
+
+func once(ctx context.Context, c Command) ([]byte, error) {
+	path, err := found()
+	if err != nil {
 		return nil, err
 	}
 	told, err := disk.Unnamed("git's trace")
