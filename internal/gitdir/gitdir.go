@@ -358,7 +358,7 @@ func (d *Dir) Close() error {
 	var err error
 	switch {
 	case d.going != nil:
-		err = <-d.going
+		err, d.going = <-d.going, nil
 	case d.made != (mark{}) && isFolder(d.git()) && !d.changed():
 		err = registry.Discard(d.work) // nothing was done there
 	}
