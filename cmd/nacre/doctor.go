@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -146,7 +147,7 @@ func (n nacre) printFindings(findings []assembly.Finding) {
 	p := n.env.Printer(n.env.Stdout)
 	marks := map[string]string{"ok": "ok", "warn": "warn", "fail": "denied"}
 	for _, f := range findings {
-		text := f.Text
+		text := strings.ReplaceAll(f.Text, "\n", "; ") // several causes, each on a line of its own
 		if f.Fix != "" {
 			text += " · " + f.Fix
 		}

@@ -19,6 +19,7 @@ func liveSockets(known folders) ([]string, error) {
 	defer func() { _ = table.Close() }()
 	found := []string{}
 	lines := bufio.NewScanner(table)
+	lines.Scan() // what the columns are
 	for lines.Scan() {
 		name := boundTo(lines.Text())
 		switch {
