@@ -332,6 +332,12 @@ func TestLargeQuestionsAreSeenThroughTheControlSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen, err := remote.Approvals(t.Context())
+	for range 9 { // megabytes under the race detector may take a busy machine longer than a person waits
+		if err == nil {
+			break
+		}
+		seen, err = remote.Approvals(t.Context())
+	}
 	if err != nil || len(seen) != len(asked) || len(asked) == 0 {
 		t.Errorf("%d of %d questions are seen: %v", len(seen), len(asked), err)
 	}
