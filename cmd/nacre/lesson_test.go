@@ -51,7 +51,7 @@ func TestATaskIsToldHowTasksLikeItFailed(t *testing.T) {
 	}
 	i.nacre("ledger", "accept", rows[0].ID).want(t, 0)
 	before := len(server.Requests())
-	run("correct the greeting for visitors", "--brain", "anthropic").want(t, 0, "1 of them with a verified fix", "merged")
+	run("correct the greeting for visitors", "--brain", "anthropic").want(t, 0, "1, with a verified fix: 1", "merged")
 	has(t, string(server.Requests()[before].Body), "The verified fix: ", "changed greeting.txt, and what had failed held")
 	i.nacre("audit", "show", "--kind", "memory", "--json").want(t, 0, `"outcome":"learned"`, `"outcome":"warned"`)
 }

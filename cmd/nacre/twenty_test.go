@@ -229,7 +229,7 @@ func (r lifeRow) line(n int) string {
 	}
 	for _, told := range r.told {
 		for words, short := range map[string]string{
-			"0 of them with a verified fix": "the agent was told of the failure", "1 of them with a verified fix": "the agent was told of the failure and its fix",
+			"with a verified fix: 0": "the agent was told of the failure", "with a verified fix: 1": "the agent was told of the failure and its fix",
 			"may be unlocked": "**the power is proposed**", "locked again": "**the power is lost**",
 		} {
 			if strings.Contains(told, words) {

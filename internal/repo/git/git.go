@@ -99,7 +99,8 @@ func ExitCode(err error) int {
 // Find asks the binary at path, or the one that PATH has, for its version and refuses one
 // that is too old. It asks each binary once.
 func Find(ctx context.Context, path string) (*Program, error) {
-	absolute, err := path, error(nil)
+	var absolute string
+	var err error
 	if path == "" {
 		absolute, err = found()
 	} else if absolute, err = filepath.Abs(path); err != nil {
