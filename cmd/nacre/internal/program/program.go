@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	_ "github.com/nacre-dev/nacre/internal/hugepage" // nacre has them from its start
 	"github.com/nacre-dev/nacre/internal/ipc"
 	"github.com/nacre-dev/nacre/internal/ipc/mcpserver"
 )
