@@ -2,7 +2,6 @@ package installation
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,12 +10,8 @@ import (
 	"github.com/nacre-dev/nacre/internal/config"
 )
 
-const (
-	// bundleFile is beside the sockets, where a sandbox sees it.
-	bundleFile = "ca.pem"
-	// maxBundle is the largest list of authorities that is read, in bytes.
-	maxBundle = 16 << 20
-)
+// bundleFile is beside the sockets, where a sandbox sees it.
+const bundleFile = "ca.pem"
 
 // trustVariables name the file of authorities that a client trusts.
 func trustVariables() []string {
@@ -72,17 +67,9 @@ func bundle(inst *Installation) ([]byte, error) {
 		return own, err
 	}
 	for _, name := range systemBundles() {
-		info, err := os.Stat(name)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
+		if list, err := config.ReadFile(name); !errors.Is(err, os.ErrNotExist) {
+			return list, err
 		}
-		if err == nil && info.Size() > maxBundle {
-			err = fmt.Errorf("%s has more than %d bytes", name, maxBundle)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return os.ReadFile(name)
 	}
 	return nil, nil
 }

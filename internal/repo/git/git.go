@@ -99,13 +99,7 @@ func ExitCode(err error) int {
 // Find asks the binary at path, or the one that PATH has, for its version and refuses one
 // that is too old. It asks each binary once.
 func Find(ctx context.Context, path string) (*Program, error) {
-	var absolute string
-	var err error
-	if path == "" {
-		absolute, err = found()
-	} else if absolute, err = filepath.Abs(path); err != nil {
-		err = fmt.Errorf("git at %s: %w", path, err)
-	}
+	absolute, err := located(path)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +156,7 @@ func Once(ctx context.Context, c Command) ([]byte, error) {
 
 // Mark tells the git that PATH has from others, without running it.
 func Mark() (string, error) {
-	path, err := found()
+	path, err := located("")
 	if err != nil {
 		return "", err
 	}
@@ -173,15 +167,21 @@ func Mark() (string, error) {
 	return fmt.Sprintf("%s\n%d\n%d\n", path, info.Size(), info.ModTime().UnixNano()), nil
 }
 
-func found() (path string, err error) {
-	if path, err = hostpath.LookPath("git"); err != nil {
-		return "", fmt.Errorf("git is not installed: %w", err)
+// located is where the binary at path, or the one that PATH has, lies.
+func located(path string) (absolute string, err error) {
+	if path == "" {
+		if path, err = hostpath.LookPath("git"); err != nil {
+			return "", fmt.Errorf("git is not installed: %w", err)
+		}
 	}
-	return filepath.Abs(path)
+	if absolute, err = filepath.Abs(path); err != nil {
+		return "", fmt.Errorf("git at %s: %w", path, err)
+	}
+	return absolute, nil
 }
 
 func once(ctx context.Context, c Command) ([]byte, error) {
-	path, err := found()
+	path, err := located("")
 	if err != nil {
 		return nil, err
 	}
