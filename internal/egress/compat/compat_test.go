@@ -10,12 +10,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/egress"
@@ -56,6 +58,10 @@ func TestCompatibility(t *testing.T) {
 	upstream := newServers(t)
 	passed, opened := newBench(t, upstream), newBench(t, upstream)
 	opened.openAll(t)
+	for _, b := range []*bench{passed, opened} {
+		b.bringTools(t)
+		b.bringCargo(t)
+	}
 	r := &results{versions: passed.versions(t), cells: map[string]string{}}
 	// A bench's cases build on each other. The benches share nothing but the servers, and run side by side, since most of a
 	// case is waiting for its client.
@@ -173,8 +179,6 @@ func newBench(t *testing.T, s *servers) *bench {
 		}
 	}
 	b.env = append(b.env, "HOME="+home, "XDG_RUNTIME_DIR="+filepath.Join(home, "run"))
-	b.bringTools(t)
-	b.bringCargo(t)
 	return b
 }
 
@@ -187,7 +191,8 @@ func ofThisMachine(entry string) bool {
 }
 
 // bringTools copies the programs that the environment names to where the
-// sandbox sees them: the agents' CLIs, and a Node in place of the system's.
+// sandbox sees them: the agents' CLIs, and a Node in place of the system's. They are hundreds of megabytes:
+// only a bench that runs them has them, as with cargo.
 func (b *bench) bringTools(t *testing.T) {
 	t.Helper()
 	must(t, os.Mkdir(filepath.Join(b.project, "tools"), 0o755)) //nolint:gosec // the sandbox's user runs what is in it
@@ -332,9 +337,17 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// copyFile copies a program, whose bytes stay in the kernel. Nothing is started meanwhile, as with testpeer.WriteProgram.
 func copyFile(t testing.TB, from, to string) {
 	t.Helper()
-	data, err := os.ReadFile(from)
+	source, err := os.Open(from)
 	must(t, err)
-	must(t, testpeer.WriteProgram(to, string(data)))
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // it is run
+	if err == nil {
+		_, err = io.Copy(target, source)
+		err = errors.Join(err, target.Close())
+	}
+	must(t, errors.Join(err, source.Close()))
 }
