@@ -18,14 +18,6 @@ import (
 	"github.com/nacre-dev/nacre/internal/testpeer"
 )
 
-// session opens a project of a user's without a clone.
-func (u *user) session(bases string) *run {
-	u.t.Helper()
-	r := &run{user: u, state: u.t.TempDir(), baseDir: bases}
-	r.reopen()
-	return r
-}
-
 // P-03: a base is made once, is its commit's files, and is shared.
 func TestABaseIsSharedByTheSessionsOfAProject(t *testing.T) {
 	t.Parallel()
@@ -231,7 +223,7 @@ func TestABaseServesTheCommitsNearIt(t *testing.T) {
 	if err != nil || len(changes.Files) != 0 || string(tree) != u.git("rev-parse", "HEAD^{tree}") {
 		t.Errorf("untouched: have %s, %+v, %v", tree, changes, err)
 	}
-	if os.Getenv(overlayWay) == "" {
+	if !overBases(t) {
 		return // nothing more without a mount
 	}
 	r.clone, r.work = clone, merged(t, b, dir)
@@ -239,7 +231,7 @@ func TestABaseServesTheCommitsNearIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameFiles(t, files(t, r.work), files(t, u.dir))
-	if have := (&user{t, r.work}).git("status", "--porcelain"); have != "" {
+	if have := (&user{t: t, dir: r.work}).git("status", "--porcelain"); have != "" {
 		t.Errorf("git status: %s", have)
 	}
 	r.agentRemoves("was", "dir")
@@ -305,7 +297,7 @@ func TestACloneOverABaseHasItsPacksWhateverTheirSize(t *testing.T) {
 // P-03: git inside sees an unchanged work tree by the files' sizes and times alone.
 func TestGitReadsNoFileOfAnUntouchedClone(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(overlayWay) == "" {
+	if !overBases(t) {
 		t.Skip("the clone of the other way is another's")
 	}
 	r := open(t, withFiles(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n"}))
@@ -349,7 +341,7 @@ func TestBasesAreRemovedWhenTheyAreTooMany(t *testing.T) {
 // user's repository as it was.
 func TestABaseThatDoesNotFitIsNone(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(overlayWay) == "" || os.Geteuid() != 0 {
+	if !overBases(t) || os.Geteuid() != 0 {
 		t.Skip("a small disk is mounted by root, in mounts of its own")
 	}
 	u := withFiles(t, map[string]string{"a": strings.Repeat("a\n", 1<<20)})

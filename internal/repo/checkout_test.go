@@ -3,7 +3,6 @@ package repo_test
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/nacre-dev/nacre/internal/repo"
@@ -17,9 +16,10 @@ func TestManyFilesAreCheckedOutAtOnce(t *testing.T) {
 	for i := range 2100 {
 		want[fmt.Sprintf("folder%d/file%d", i%50, i)] = fmt.Sprint("content of ", i)
 	}
-	u := withFiles(t, want)
-	r := open(t, u)
-	tree := repo.Tree(strings.TrimSpace(u.git("rev-parse", "HEAD^{tree}")))
+	u := newUser(t)
+	u.imports(want)
+	r := u.session("")
+	tree := repo.Tree(u.git("rev-parse", "HEAD^{tree}"))
 	dir := filepath.Join(t.TempDir(), "out")
 	if err := r.project.Checkout(t.Context(), tree, dir); err != nil {
 		t.Fatal(err)

@@ -93,12 +93,9 @@ func TestALandingSurvivesKillAtEveryStep(t *testing.T) {
 	for i, step := range landingSteps {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
-			u := withFiles(t, project)
-			r := open(t, u)
-			r.agent(map[string]string{"README.md": "agent\n", "src/added": "a\n", "tool": "#!/bin/sh\n", "deep/er/x": "x", "link": "-> src"})
-			r.agentRemoves("old", "run.sh")
-			tree, _ := r.snapshot()
-			m := r.merge(tree, r.project.Base)
+			work := map[string]string{"README.md": "agent\n", "src/added": "a\n", "tool": "#!/bin/sh\n", "deep/er/x": "x", "link": "-> src"}
+			r, m := worked(t, project, work, "old", "run.sh")
+			u := r.user
 			before, want := u.fingerprint(), files(t, r.work)
 			l := landing{Dir: u.dir, State: r.state, Base: r.project.Base, Expect: r.project.Base, Commit: m.Commit, Kill: step}
 			if step == "file" {
@@ -152,11 +149,8 @@ func killRecovery(t *testing.T, l landing) (done bool) {
 // A second process that recovers while the user has moved on leaves them alone.
 func TestRecoveryLeavesAUserWhoMovedOnAlone(t *testing.T) {
 	t.Parallel()
-	u := withFiles(t, project)
-	r := open(t, u)
-	r.agent(map[string]string{"README.md": "agent\n", "src/added": "a\n"})
-	tree, _ := r.snapshot()
-	m := r.merge(tree, r.project.Base)
+	r, m := worked(t, project, map[string]string{"README.md": "agent\n", "src/added": "a\n"})
+	u := r.user
 	l := landing{Dir: u.dir, State: r.state, Base: r.project.Base, Expect: r.project.Base, Commit: m.Commit, Kill: "swapped"}
 	if !child(t, l) {
 		t.Fatal("the child was not killed")
@@ -187,7 +181,7 @@ func TestADamagedJournalIsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := withFiles(t, project)
-			r := open(t, u)
+			r := u.session("")
 			if err := os.WriteFile(r.state+"/landing.json", []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -17,8 +17,7 @@ import (
 // editing opens a user's repository with their edits as the base.
 func editing(t *testing.T, u *user) (*run, error) {
 	t.Helper()
-	r := &run{user: u, state: t.TempDir()}
-	r.reopen()
+	r := u.session("")
 	return r, repo.WithEdits(t.Context(), r.project)
 }
 
@@ -92,8 +91,10 @@ func TestTheBaseHasTheUncommittedEdits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			index := filepath.Join(t.TempDir(), "index")
-			want := u.git("-c", "alias.all=!GIT_INDEX_FILE='"+index+"' sh -c 'git read-tree HEAD && git add -A && git write-tree'", "all")
+			apart := u.apart(filepath.Join(t.TempDir(), "index"))
+			apart.git("read-tree", "HEAD")
+			apart.git("add", "-A")
+			want := apart.git("write-tree")
 			if string(have) != want {
 				t.Errorf("the base has %s, and git would commit %s", have, want)
 			}
@@ -157,7 +158,7 @@ func TestOnlyTheAgentsChangesLand(t *testing.T) {
 	}
 	r.reopen()
 	r.cloneTo(filepath.Join(r.state, "clone"))
-	if have := files(t, r.work); os.Getenv(overlayWay) == "" && (have["README.md"] != "mine\n"+text || have["note"] != "mine\n") {
+	if have := files(t, r.work); !overBases(t) && (have["README.md"] != "mine\n"+text || have["note"] != "mine\n") {
 		t.Fatalf("the agent sees %v", have)
 	}
 	r.agent(map[string]string{"src/main.go": "package theirs\n"})

@@ -33,24 +33,27 @@ var hookNames = []string{
 
 func setTrap(t *testing.T, files map[string]string) *trap {
 	t.Helper()
-	u := newUser(t)
+	u := prepare(t, fmt.Sprintf("trap %q", files), func(u *user) { unarmed(u, files) }).user(t)
 	dir := t.TempDir()
 	tr := &trap{user: u, mark: filepath.Join(dir, "mark"), script: filepath.Join(dir, "run me")}
 	script := fmt.Sprintf("#!/bin/sh\necho \"$0 $*\" >> '%s'\ncat 2>/dev/null\nexit 0\n", tr.mark)
 	if err := testpeer.WriteProgram(tr.script, script); err != nil {
 		t.Fatal(err)
 	}
+	tr.arm()
+	return tr
+}
+
+// unarmed commits what a trap is set in, with attributes that name its programs.
+func unarmed(u *user, files map[string]string) {
+	initialized(u)
 	u.write(files)
 	u.write(map[string]string{".gitattributes": "* filter=evil diff=evil merge=evil ident text eol=crlf working-tree-encoding=UTF-16\n"})
 	u.git("config", "core.attributesFile", "/dev/null")
 	// The commit itself is made without any of it.
 	u.write(map[string]string{".git/info/attributes": "* -text !filter !ident !eol !working-tree-encoding\n"})
 	u.commit("base")
-	if err := os.Remove(filepath.Join(u.dir, ".git/info/attributes")); err != nil {
-		t.Fatal(err)
-	}
-	tr.arm()
-	return tr
+	remove(u.t, filepath.Join(u.dir, ".git/info/attributes"))
 }
 
 func (tr *trap) arm() {
@@ -229,6 +232,8 @@ func TestAMissingObjectIsNotFetched(t *testing.T) {
 // S-11: what the agent does to the clone's git directory is never read.
 func TestTheAgentsGitDirectoryIsNeverRead(t *testing.T) {
 	t.Parallel()
+	tr := setTrap(t, project)
+	r, trees := tr.session(""), map[repo.Tree][]string{}
 	for name, attack := range map[string]func(t *testing.T, git string, tr *trap){
 		"config and hooks": func(t *testing.T, git string, tr *trap) {
 			copyFile(t, filepath.Join(tr.dir, ".git/config"), filepath.Join(git, "config"))
@@ -255,22 +260,29 @@ func TestTheAgentsGitDirectoryIsNeverRead(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr := setTrap(t, project)
-			r := open(t, tr.user)
+			r := r.inClone(t)
 			r.agent(map[string]string{"src/added": "a\n", ".gitattributes": "* filter=evil\n"})
 			attack(t, filepath.Join(r.clone.Dir, ".git"), tr)
 			tree, changes := r.snapshot()
 			if len(changes.Files) != 2 || len(changes.Skipped) != 0 {
 				t.Errorf("changes %+v", changes)
 			}
-			m := r.merge(tree, r.project.Base)
-			if _, err := r.land(m.Commit, r.project.Base); err != nil {
-				t.Error(err)
-			}
+			trees[tree] = append(trees[tree], name)
 			if ran := tr.sprung(); ran != "" {
 				t.Fatalf("these ran:\n%s", ran)
 			}
 		})
+	}
+	if len(trees) != 1 {
+		t.Fatalf("the same files are these trees: %v", trees)
+	}
+	for tree := range trees { // no landing is told of a clone
+		if _, err := r.land(r.merge(tree, r.project.Base).Commit, r.project.Base); err != nil {
+			t.Error(err)
+		}
+	}
+	if ran := tr.sprung(); ran != "" {
+		t.Fatalf("these ran:\n%s", ran)
 	}
 }
 
@@ -311,13 +323,10 @@ func TestLinksInTheGitDirectoryLeadNowhere(t *testing.T) {
 		"objects", "objects/pack", "refs", "refs/heads", "refs/heads/main", "logs", "logs/HEAD", "logs/refs", "packed-refs", "index",
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := withFiles(t, project)
+			r, m := worked(t, project, map[string]string{"src/added": "a\n"})
+			u := r.user
 			u.git("pack-refs")
 			u.git("branch", "-f", "main2") // a loose ref, so that refs/heads is there
-			r := open(t, u)
-			r.agent(map[string]string{"src/added": "a\n"})
-			tree, _ := r.snapshot()
-			m := r.merge(tree, r.project.Base)
 			outside := filepath.Join(t.TempDir(), "outside")
 			inside := filepath.Join(u.dir, ".git", name)
 			if err := os.Rename(inside, outside); err != nil && !errors.Is(err, fs.ErrNotExist) {

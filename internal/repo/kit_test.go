@@ -28,13 +28,18 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		os.Exit(m.Run())
+		os.Exit(runPrepared(m))
 	}
-	code := m.Run()
+	os.Exit(bothWays(m))
+}
+
+// bothWays runs the tests, and those that made a clone once more over bases.
+func bothWays(m *testing.M) int {
+	code := runPrepared(m)
 	if code == 0 {
 		code = againOverBases()
 	}
-	os.Exit(code)
+	return code
 }
 
 var when = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -43,38 +48,46 @@ var when = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 type user struct {
 	t   testing.TB
 	dir string
+	// index, where set, is another index than the repository's own.
+	index string
 }
+
+// apart is the same repository with another index.
+func (u *user) apart(index string) *user { return &user{u.t, u.dir, index} }
 
 func newUser(t testing.TB) *user {
 	t.Helper()
-	u := &user{t, filepath.Join(t.TempDir(), "pro ject é")}
-	if err := os.Mkdir(u.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	u.git("init", "-q", "-b", "main")
-	return u
+	return prepare(t, "", initialized).user(t)
 }
+
+// initialized begins a repository.
+func initialized(u *user) { u.git("init", "-q", "-b", "main") }
 
 // withFiles is a user's repository with these files in one commit.
 func withFiles(t testing.TB, files map[string]string) *user {
 	t.Helper()
-	u := newUser(t)
-	u.write(files)
-	u.commit("base")
-	return u
+	return prepare(t, fmt.Sprintf("files %q", files), func(u *user) {
+		initialized(u)
+		u.write(files)
+		u.commit("base")
+	}).user(t)
 }
 
 func gitEnv() []string {
 	return append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
 		"GIT_AUTHOR_NAME=u", "GIT_AUTHOR_EMAIL=u@example.com", "GIT_COMMITTER_NAME=u", "GIT_COMMITTER_EMAIL=u@example.com",
 		"GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000",
-		// no second process after each commit, which has nothing to tidy up in so few objects
-		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=maintenance.auto", "GIT_CONFIG_VALUE_0=false")
+		"GIT_TEMPLATE_DIR=", // no examples of hooks, which each copy would have
+		// No second process after each commit, which has nothing to tidy up in so few objects. No disk is waited for.
+		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=maintenance.auto", "GIT_CONFIG_VALUE_0=false", "GIT_CONFIG_KEY_1=core.fsync", "GIT_CONFIG_VALUE_1=none")
 }
 
 func (u *user) try(args ...string) (string, error) {
 	cmd := exec.CommandContext(context.Background(), "git", args...)
 	cmd.Dir, cmd.Env = u.dir, gitEnv()
+	if u.index != "" {
+		cmd.Env = append(cmd.Env, "GIT_INDEX_FILE="+u.index)
+	}
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSuffix(string(out), "\n"), err
 }
@@ -94,7 +107,41 @@ func (u *user) commit(message string) repo.Commit {
 	u.t.Helper()
 	u.git("add", "-A")
 	u.git("commit", "-q", "--allow-empty", "-m", message)
-	return repo.Commit(u.git("rev-parse", "HEAD"))
+	return u.tip()
+}
+
+// imports makes the branch one commit of these files and links, by one process. The work tree and the index stay empty.
+func (u *user) imports(files map[string]string) {
+	u.t.Helper()
+	var stream strings.Builder
+	stream.WriteString("feature done\ncommit refs/heads/main\ncommitter u <u@example.com> 1700000000 +0000\ndata 0\n")
+	for name, text := range files {
+		target, isLink := strings.CutPrefix(text, "-> ")
+		mode := "100644"
+		if isLink {
+			mode = "120000"
+		}
+		fmt.Fprintf(&stream, "M %s inline %s\ndata %d\n%s\n", mode, name, len(target), target)
+	}
+	stream.WriteString("done\n")
+	cmd := exec.CommandContext(u.t.Context(), "git", "fast-import", "--quiet")
+	cmd.Dir, cmd.Env, cmd.Stdin = u.dir, gitEnv(), strings.NewReader(stream.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		u.t.Fatalf("git fast-import: %v\n%s", err, out)
+	}
+}
+
+// tip is what HEAD is at, read without git where that is a file of its own, as it is after a commit.
+func (u *user) tip() repo.Commit {
+	u.t.Helper()
+	head, err := os.ReadFile(filepath.Join(u.dir, ".git/HEAD"))
+	if ref, is := strings.CutPrefix(string(head), "ref: "); err == nil && is {
+		head, err = os.ReadFile(filepath.Join(u.dir, ".git", strings.TrimSuffix(ref, "\n")))
+	}
+	if c, bad := repo.ParseCommit(strings.TrimSuffix(string(head), "\n")); err == nil && bad == nil {
+		return c
+	}
+	return u.head("HEAD")
 }
 
 func (u *user) head(ref string) repo.Commit {
@@ -186,19 +233,42 @@ type run struct {
 
 func open(t testing.TB, u *user) *run {
 	t.Helper()
-	r := &run{user: u, state: t.TempDir()}
-	r.reopen()
+	r := u.session("")
 	r.cloneTo(filepath.Join(r.state, "clone"))
+	return r
+}
+
+// inClone is the same session in another clone, for another test.
+func (r *run) inClone(t testing.TB) *run {
+	t.Helper()
+	u := *r.user
+	u.t = t
+	other := &run{user: &u, state: t.TempDir(), project: r.project, baseDir: r.bases()}
+	other.cloneTo(filepath.Join(other.state, "clone"))
+	return other
+}
+
+// session opens a project of a user's without a clone.
+func (u *user) session(bases string) *run {
+	u.t.Helper()
+	r := &run{user: u, state: u.t.TempDir(), baseDir: bases}
+	r.reopen()
 	return r
 }
 
 // cloneTo makes the agent's clone in the way that the tests are run for.
 func (r *run) cloneTo(dir string) {
 	r.t.Helper()
-	if os.Getenv(overlayWay) != "" {
+	if overBases(r.t) {
 		r.cloneOver(dir)
 		return
 	}
+	r.copyTo(dir)
+}
+
+// copyTo makes the agent's clone as a copy of its own.
+func (r *run) copyTo(dir string) {
+	r.t.Helper()
 	clone, err := r.project.Clone(context.Background(), dir)
 	if err != nil {
 		r.t.Fatal(err)
@@ -296,10 +366,14 @@ func sameFiles(t testing.TB, have, want map[string]string) {
 func (u *user) fingerprint() string {
 	u.t.Helper()
 	var b strings.Builder
-	index, err := os.ReadFile(filepath.Join(u.dir, ".git", "index"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		u.t.Fatal(err)
+	fmt.Fprintf(&b, "%v\n", files(u.t, u.dir))
+	for _, name := range []string{"index", "HEAD", "packed-refs"} {
+		text, err := os.ReadFile(filepath.Join(u.dir, ".git", name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			u.t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s %q\n", name, text)
 	}
-	fmt.Fprintf(&b, "%v\n%x\n%s\n%s", files(u.t, u.dir), index, u.git("for-each-ref"), u.git("rev-parse", "--symbolic-full-name", "HEAD"))
+	fmt.Fprintf(&b, "%q", files(u.t, filepath.Join(u.dir, ".git/refs")))
 	return b.String()
 }

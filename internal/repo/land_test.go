@@ -38,11 +38,8 @@ func TestWorkThatCannotLandStaysOnABranchOfItsOwn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := withFiles(t, project)
-			r := open(t, u)
-			r.agent(map[string]string{"README.md": "agent\n", "src/added": "a\n", "deep/er/x": "x\n", "note": "n\n"})
-			tree, _ := r.snapshot()
-			m := r.merge(tree, r.project.Base)
+			r, m := worked(t, project, map[string]string{"README.md": "agent\n", "src/added": "a\n", "deep/er/x": "x\n", "note": "n\n"})
+			u := r.user
 			spoil(t, u)
 			before := u.fingerprint()
 			landed, err := r.land(m.Commit, r.project.Base)
@@ -138,11 +135,8 @@ func TestABranchNamedNacreIsNoObstacle(t *testing.T) {
 
 func TestABranchThatNobodyHasCheckedOutJustMoves(t *testing.T) {
 	t.Parallel()
-	u := withFiles(t, project)
-	r := open(t, u)
-	r.agent(map[string]string{"src/added": "a\n"})
-	tree, _ := r.snapshot()
-	m := r.merge(tree, r.project.Base)
+	r, m := worked(t, project, map[string]string{"src/added": "a\n"})
+	u := r.user
 	u.git("checkout", "-q", "-b", "other")
 	before := files(t, u.dir)
 	landed, err := r.land(m.Commit, r.project.Base)
@@ -178,7 +172,7 @@ func TestALinkedWorktreeLandsInItself(t *testing.T) {
 	u := withFiles(t, project)
 	tree := filepath.Join(t.TempDir(), "linked tree")
 	u.git("worktree", "add", "-q", "-b", "feature", tree)
-	r := open(t, &user{t, tree})
+	r := open(t, &user{t: t, dir: tree})
 	r.agent(map[string]string{"src/added": "a\n"})
 	snapshot, _ := r.snapshot()
 	m := r.merge(snapshot, r.project.Base)
@@ -196,11 +190,8 @@ func TestALinkedWorktreeLandsInItself(t *testing.T) {
 // K-16: no record of the intent, no landing.
 func TestAnIntentThatIsNotRecordedStopsTheLanding(t *testing.T) {
 	t.Parallel()
-	u := withFiles(t, project)
-	r := open(t, u)
-	r.agent(map[string]string{"src/added": "a\n"})
-	tree, _ := r.snapshot()
-	m := r.merge(tree, r.project.Base)
+	r, m := worked(t, project, map[string]string{"src/added": "a\n"})
+	u := r.user
 	before := u.fingerprint()
 	for name, intent := range map[string]func(context.Context, repo.Intent) error{
 		"nobody records": nil,
@@ -225,11 +216,8 @@ func TestAnIntentThatIsNotRecordedStopsTheLanding(t *testing.T) {
 
 func TestWhatLandRefuses(t *testing.T) {
 	t.Parallel()
-	u := withFiles(t, project)
-	r := open(t, u)
-	r.agent(map[string]string{"src/added": "a\n"})
-	tree, _ := r.snapshot()
-	m := r.merge(tree, r.project.Base)
+	r, m := worked(t, project, map[string]string{"src/added": "a\n"})
+	u := r.user
 	before := u.fingerprint()
 	for name, change := range map[string]func(*repo.LandRequest){
 		"no session":              func(q *repo.LandRequest) { q.Session = "" },
@@ -238,7 +226,7 @@ func TestWhatLandRefuses(t *testing.T) {
 		"a branch out of refs":    func(q *repo.LandRequest) { q.Branch = "../../x" },
 		"an abbreviated commit":   func(q *repo.LandRequest) { q.Commit = m.Commit[:12] },
 		"an option for a commit":  func(q *repo.LandRequest) { q.Commit = "--all" },
-		"a commit that is a tree": func(q *repo.LandRequest) { q.Commit = repo.Commit(tree) },
+		"a commit that is a tree": func(q *repo.LandRequest) { q.Commit = repo.Commit(m.Tree) },
 		"a commit of another past": func(q *repo.LandRequest) {
 			q.Expect, q.Commit = m.Commit, r.project.Base
 		},
@@ -257,12 +245,8 @@ func TestWhatLandRefuses(t *testing.T) {
 // Landing keeps a file that changed between the check and its turn.
 func TestAFileThatChangesDuringTheLandingIsLeft(t *testing.T) {
 	t.Parallel()
-	u := withFiles(t, project)
-	r := open(t, u)
-	r.agent(map[string]string{"README.md": "agent\n", "src/added": "agent\n", "src/main.go": "agent\n"})
-	r.agentRemoves("old/a")
-	tree, _ := r.snapshot()
-	m := r.merge(tree, r.project.Base)
+	r, m := worked(t, project, map[string]string{"README.md": "agent\n", "src/added": "agent\n", "src/main.go": "agent\n"}, "old/a")
+	u := r.user
 	r.project.Reached(func(step string) {
 		if step == "swapped" {
 			u.write(map[string]string{"README.md": "mine\n", "src/added": "mine\n", "old/a": "mine\n"})
@@ -368,11 +352,8 @@ func TestASessionIsCarriedOnFromItsRecordedBase(t *testing.T) {
 // branch went on meanwhile.
 func TestWhatHasLandedIsNotLandedAgain(t *testing.T) {
 	t.Parallel()
-	u := withFiles(t, project)
-	r := open(t, u)
-	r.agent(map[string]string{"src/added": "a\n"})
-	tree, _ := r.snapshot()
-	m := r.merge(tree, r.project.Base)
+	r, m := worked(t, project, map[string]string{"src/added": "a\n"})
+	u := r.user
 	if _, err := r.land(m.Commit, r.project.Base); err != nil {
 		t.Fatal(err)
 	}
@@ -395,11 +376,8 @@ func TestUnrelatedChangesAreNotInTheWay(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []string{"", "swapped", "deleted", "files", "index"} {
 		t.Run(kill, func(t *testing.T) {
-			u := withFiles(t, project)
-			r := open(t, u)
-			r.agent(map[string]string{"README.md": "agent\n", "src/added": "a\n"})
-			tree, _ := r.snapshot()
-			m := r.merge(tree, r.project.Base)
+			r, m := worked(t, project, map[string]string{"README.md": "agent\n", "src/added": "a\n"})
+			u := r.user
 			u.write(map[string]string{"old/a": "staged\n", "old/b": "mine\n", "src/own": "own\n"})
 			u.git("add", "old/a", "src/own")
 			u.write(map[string]string{"old/a": "more\n"})

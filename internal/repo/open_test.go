@@ -127,7 +127,7 @@ func TestTheCloneIsPrivate(t *testing.T) {
 	u.git("stash")
 	u.git("gc", "-q")
 	r := open(t, u)
-	inClone := &user{t, r.work}
+	inClone := &user{t: t, dir: r.work}
 	for _, args := range [][]string{{"remote"}, {"tag"}, {"reflog"}, {"stash", "list"}, {"status", "--porcelain"}} {
 		if have := inClone.git(args...); have != "" {
 			t.Errorf("git %v: %s", args, have)
@@ -173,7 +173,7 @@ func TestOtherKindsOfRepository(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(t *testing.T) *user{
 		"sha256": func(t *testing.T) *user {
-			u := &user{t, t.TempDir()}
+			u := &user{t: t, dir: t.TempDir()}
 			u.git("init", "-q", "-b", "main", "--object-format=sha256")
 			u.write(project)
 			u.commit("base")
@@ -182,7 +182,7 @@ func TestOtherKindsOfRepository(t *testing.T) {
 		"shallow": func(t *testing.T) *user {
 			from := withFiles(t, project)
 			from.commit("two")
-			u := &user{t, filepath.Join(t.TempDir(), "shallow")}
+			u := &user{t: t, dir: filepath.Join(t.TempDir(), "shallow")}
 			from.git("clone", "-q", "--depth=1", "file://"+from.dir, u.dir)
 			return u
 		},
@@ -236,7 +236,7 @@ func TestASubmoduleIsAProjectOfItsOwn(t *testing.T) {
 	sub, u := withFiles(t, project), withFiles(t, project)
 	u.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", sub.dir, "sub")
 	u.commit("sub")
-	r := open(t, &user{t, filepath.Join(u.dir, "sub")})
+	r := open(t, &user{t: t, dir: filepath.Join(u.dir, "sub")})
 	r.agent(map[string]string{"src/added": "a\n"})
 	if _, landed, err := r.landAll(); err != nil || !landed.Files {
 		t.Errorf("%+v, %v", landed, err)

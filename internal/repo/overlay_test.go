@@ -8,6 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -21,15 +24,36 @@ import (
 // that this process may mount.
 const overlayWay = "NACRE_REPO_OVERLAY"
 
-// againOverBases runs all tests once more, with clones that are layers over bases (issue 12). They
-// run in mounts of their own, and, where this is not root, as the root of them.
+// cloned are the tests that have asked in which way clones are made.
+var cloned sync.Map
+
+// overBases tells whether clones are layers over bases. The test that asks is run in both ways.
+func overBases(t testing.TB) bool {
+	whole, _, _ := strings.Cut(t.Name(), "/")
+	cloned.Store(whole, true)
+	return os.Getenv(overlayWay) != ""
+}
+
+// againOverBases runs the tests once more for which it means something else, with clones that are layers over
+// bases (issue 12): those that asked. They run in mounts of their own, and, where this is not root, as the root of them.
 func againOverBases() int {
 	for _, other := range []string{"test.fuzz", "test.bench", "test.list"} {
 		if f := flag.Lookup(other); f != nil && f.Value.String() != "" {
 			return 0
 		}
 	}
+	var names []string
+	cloned.Range(func(name, _ any) bool {
+		names = append(names, name.(string))
+		return true
+	})
+	if len(names) == 0 {
+		return 0
+	}
 	again := exec.Command("/proc/self/exe", os.Args[1:]...)
+	if f := flag.Lookup("test.run"); f == nil || f.Value.String() == "" {
+		again.Args = slices.Insert(again.Args, 1, "-test.run=^("+strings.Join(names, "|")+")$")
+	}
 	again.Env = append(os.Environ(), overlayWay+"=1")
 	again.Stdout, again.Stderr = os.Stdout, os.Stderr
 	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}

@@ -18,29 +18,45 @@ import (
 // the kernel can, while other work lands. Nothing of that work comes into .git.
 func TestAFolderSwappedForALinkWhileWorkLands(t *testing.T) {
 	t.Parallel()
-	u := withFiles(t, project)
-	r := open(t, u)
 	work := map[string]string{}
 	for i := range 300 {
 		work[fmt.Sprintf("sub/hooks/planted-%03d", i)] = "#!/bin/sh\n"
 	}
-	r.agent(work)
-	tree, _ := r.snapshot()
-	m := r.merge(tree, r.project.Base)
+	r, m := worked(t, project, work)
+	u := r.user
 	u.write(map[string]string{"sub": "-> .git", "other/hooks/mine": "mine\n"})
 	sub, other := filepath.Join(u.dir, "sub"), filepath.Join(u.dir, "other")
 	if err := unix.Renameat2(unix.AT_FDCWD, sub, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE); err != nil {
 		t.Fatal(err)
 	}
-	stop := swap(sub, other)
+	// Nothing of the work tree is looked at before a landing has its journal, and what only begins is not raced with.
+	var stop func()
+	swapping := func() {
+		if stop == nil {
+			stop = swap(sub, other)
+		}
+	}
+	r.project.Reached(func(step string) {
+		if step == "journal" {
+			swapping()
+		}
+	})
 	var err error
 	for range 20 { // it may stay on a branch of its own, or be broken off and completed
+		if _, broken := os.Lstat(filepath.Join(r.state, "landing.json")); broken == nil {
+			swapping()
+		}
 		var landed repo.Landed
-		if landed, err = r.land(m.Commit, r.project.Base); err == nil && landed.Ref == "refs/heads/main" {
+		landed, err = r.land(m.Commit, r.project.Base)
+		if stop != nil {
+			stop()
+			stop = nil
+		}
+		if err == nil && landed.Ref == "refs/heads/main" {
 			break
 		}
 	}
-	stop()
+	r.project.Reached(func(string) {})
 	if info, lost := os.Lstat(sub); lost == nil && info.Mode().Type() == fs.ModeSymlink { // which one stays is chance
 		if err := unix.Renameat2(unix.AT_FDCWD, sub, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE); err != nil {
 			t.Fatal(err)
@@ -68,29 +84,36 @@ func TestAFileSwappedForALinkWhileEditsAreRead(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, project)
 	u.write(map[string]string{".git/credential": "SECRET\n", "dir/credential": "mine\n", "to": "-> .git", "file": "mine\n", "link": "-> .git/credential"})
-	read := func() error {
-		r := &run{user: u, state: t.TempDir()}
-		r.reopen()
-		if err := repo.WithEdits(t.Context(), r.project); err != nil {
-			return err
+	r := u.session("")
+	head := r.project.Base
+	edits := func() error {
+		r.project.Base = head
+		return repo.WithEdits(t.Context(), r.project)
+	}
+	check := func() {
+		dir := t.TempDir()
+		if err := r.project.Checkout(t.Context(), repo.Tree(r.project.Base), dir); err != nil {
+			t.Error(err)
 		}
-		r.cloneTo(filepath.Join(r.state, "clone"))
-		for name, text := range files(t, r.work) {
+		for name, text := range files(t, dir) {
 			if strings.Contains(text, "SECRET") {
 				t.Errorf("%s holds what is in .git", name)
 			}
 		}
-		return nil
 	}
-	stopFolder, stopFile := swap(filepath.Join(u.dir, "dir"), filepath.Join(u.dir, "to")), swap(filepath.Join(u.dir, "file"), filepath.Join(u.dir, "link"))
 	for range 20 {
-		_ = read() // it says that something changed while it was read
+		stopFolder, stopFile := swap(filepath.Join(u.dir, "dir"), filepath.Join(u.dir, "to")), swap(filepath.Join(u.dir, "file"), filepath.Join(u.dir, "link"))
+		err := edits() // it says that something changed while it was read
+		stopFolder()
+		stopFile()
+		if err == nil {
+			check()
+		}
 	}
-	stopFolder()
-	stopFile()
-	if err := read(); err != nil {
+	if err := edits(); err != nil {
 		t.Errorf("no edits can be read, so nothing was tried: %v", err)
 	}
+	check()
 }
 
 // swap exchanges two paths as fast as the kernel can, until it is stopped.

@@ -2,10 +2,11 @@ package repo_test
 
 import (
 	"bytes"
-	"compress/zlib"
+	"compress/flate"
 	"crypto/sha1"
+	"encoding/binary"
 	"errors"
-	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,18 +25,49 @@ func packOf(t *testing.T, kind byte, text string, megabytes int) []byte {
 		head = byte(size & 0x7f)
 	}
 	pack.WriteByte(head)
-	z := zlib.NewWriter(&pack)
-	_, err := io.WriteString(z, text)
-	mega := bytes.Repeat([]byte("x"), 1<<20)
-	for range megabytes {
-		_, failed := z.Write(mega)
-		err = errors.Join(err, failed)
-	}
-	if err := errors.Join(err, z.Close()); err != nil {
-		t.Fatal(err)
-	}
+	pack.Write(zlibOf(t, text, megabytes))
 	sum := sha1.Sum(pack.Bytes())
 	return append(pack.Bytes(), sum[:]...)
+}
+
+// zlibOf is a text and so many megabytes of x as zlib has them. One megabyte is compressed, and repeated as it is:
+// to compress hundreds takes minutes with the race detector.
+func zlibOf(t *testing.T, text string, megabytes int) []byte {
+	t.Helper()
+	mega := bytes.Repeat([]byte("x"), 1<<20)
+	begin, again, end := deflated(t, []byte(text), false), deflated(t, mega, false), deflated(t, nil, true)
+	stream := slices.Concat([]byte{0x78, 0x9c}, begin, bytes.Repeat(again, megabytes), end)
+	// its sum (RFC 1950): a adds up the bytes, and b each a
+	const modulus, size, x = 65521, 1 << 20, 'x'
+	a, b := uint64(1), uint64(0)
+	for _, c := range []byte(text) {
+		a = (a + uint64(c)) % modulus
+		b = (b + a) % modulus
+	}
+	for range megabytes {
+		b = (b + size*a + x*size*(size+1)/2) % modulus
+		a = (a + x*size) % modulus
+	}
+	return binary.BigEndian.AppendUint32(stream, uint32(b<<16|a))
+}
+
+// deflated is data as a part of a stream that refers to no other part.
+func deflated(t *testing.T, data []byte, last bool) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z, err := flate.NewWriter(&out, flate.DefaultCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = z.Write(data)
+	finish := z.Flush
+	if last {
+		finish = z.Close
+	}
+	if err := errors.Join(err, finish()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
 
 // U-04: a small pack that stands for an object of gigabytes does not take the host's memory. A

@@ -15,11 +15,8 @@ import (
 // other landing, and is waited for.
 func TestALockThatIsHeldForAMomentIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	u := withFiles(t, project)
-	r := open(t, u)
-	r.agent(map[string]string{"README.md": "agent\n"})
-	tree, _ := r.snapshot()
-	m := r.merge(tree, r.project.Base)
+	r, m := worked(t, project, map[string]string{"README.md": "agent\n"})
+	u := r.user
 	lock := filepath.Join(u.dir, ".git/index.lock")
 	u.write(map[string]string{".git/index.lock": ""})
 	var released sync.WaitGroup
