@@ -31,14 +31,14 @@ func WithEdits(ctx context.Context, p *Project) error {
 	if len(e.deleted)+len(e.written) == 0 {
 		return nil
 	}
-	if err := errors.Join(e.check(), p.importEdits(ctx, w, e)); err != nil {
+	if err := e.check(); err != nil {
 		return fmt.Errorf("uncommitted edits: %w", err)
 	}
-	tree, err := p.ownLine(ctx, "rev-parse", "--verify", snapshotRef+"^{tree}")
+	tree, err := p.importEdits(ctx, w, e)
 	if err != nil {
-		return err
+		return fmt.Errorf("uncommitted edits: %w", err)
 	}
-	made, err := p.commit(ctx, MergeRequest{Message: "uncommitted edits\n", Author: Author{hostName, hostEmail}}, Tree(tree), p.Base)
+	made, err := p.commit(ctx, MergeRequest{Message: "uncommitted edits\n", Author: Author{hostName, hostEmail}}, tree, p.Base)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func (p *landing) checkLanding(ctx context.Context, r LandRequest) error {
 		return errors.New("land: nothing records the intent")
 	}
 	if r.Branch != "" {
-		if err := p.checkBranch(ctx, r.Branch); err != nil {
+		if err := checkBranch(r.Branch); err != nil {
 			return err
 		}
 	}
@@ -312,16 +312,14 @@ func (h *host) checkedOut(ctx context.Context, branch string) (here bool, elsewh
 // holds reports whether a worktree's HEAD, or a rebase or bisection in it, is
 // on the branch. A bare repository's HEAD holds nothing.
 func (h *host) holds(ctx context.Context, gitDir, branch string) (bool, error) {
-	c := h.theirs("symbolic-ref", "-q", "HEAD")
+	c := h.theirs()
 	c.GitDir = gitDir
-	head, err := h.program.Line(ctx, c)
-	if err != nil && git.ExitCode(err) != 1 {
+	head, err := h.program.Head(ctx, c)
+	if err != nil {
 		return false, fmt.Errorf("worktree %s: %w", gitDir, err)
 	}
-	if head == "refs/heads/"+branch {
-		c.Args = []string{"rev-parse", "--is-bare-repository"}
-		bare, err := h.program.Line(ctx, c)
-		return err != nil || bare != "true", nil //nolint:nilerr // in doubt it is held
+	if head.Ref == "refs/heads/"+branch {
+		return !head.Bare, nil
 	}
 	for _, name := range []string{"rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"} {
 		text, err := readOptional(filepath.Join(gitDir, name), maxPointer)

@@ -406,3 +406,25 @@ func TestUnrelatedChangesAreNotInTheWay(t *testing.T) {
 		})
 	}
 }
+
+// What a branch may be called is what git says, which is not asked.
+func TestBranchesAreNamedAsGitAllows(t *testing.T) {
+	t.Parallel()
+	u := withFiles(t, project)
+	r, head := u.session(""), u.tip()
+	allowed := map[string]bool{}
+	for _, name := range []string{
+		"a/b", "@", "a@b", "é", "a.b", "a-", "a{", "HEAD", "a.lockx", ".a", "a/.b", "a.", "a..b", "a.lock", "c.lock/b", "a//b", "/a", "a/", "a b", "a~b", "a^b", "a:b",
+		"a?b", "a*b", "a[b", `a\b`, "a@{b", "a\tb", "a\x7fb",
+	} {
+		_, refused := u.try("check-ref-format", "refs/heads/"+name)
+		if allowed[name] = refused == nil; refused == nil {
+			u.write(map[string]string{".git/refs/heads/" + name: string(head) + "\n"})
+		}
+	}
+	for name, allows := range allowed {
+		if have, err := r.project.Head(t.Context(), name); allows != (err == nil) || allows != (have == head) {
+			t.Errorf("%q: have %s, %v, and git allows it: %t", name, have, err, allows)
+		}
+	}
+}

@@ -169,27 +169,9 @@ func (w *worktree) mergeIndex(ctx context.Context, j journal, index *indexCopy) 
 }
 
 func (w *worktree) opsBetween(ctx context.Context, from, to Commit) ([]op, error) {
-	old, err := w.listTree(ctx, string(from))
-	if err != nil {
-		return nil, err
-	}
-	next, err := w.listTree(ctx, string(to))
-	if err != nil {
-		return nil, err
-	}
-	var ops []op
-	for name, e := range old {
-		if next[name] != e {
-			ops = append(ops, op{path: name, from: e, to: next[name]})
-		}
-	}
-	for name, e := range next {
-		if _, ok := old[name]; !ok {
-			ops = append(ops, op{path: name, to: e})
-		}
-	}
+	ops, err := w.differences(ctx, string(from), string(to))
 	slices.SortFunc(ops, func(a, b op) int { return strings.Compare(a.path, b.path) })
-	return ops, nil
+	return ops, err
 }
 
 // hidden are the paths to be changed that the index marks as sparse or assumed

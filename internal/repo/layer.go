@@ -211,29 +211,17 @@ func (p Overlays) deltaFrom(ctx context.Context, b *Base, tree Tree) (delta, err
 	if _, err := ParseTree(string(tree)); err != nil {
 		return d, err
 	}
-	args := append([]string{"diff-tree", "-r", "-z", "--raw", "--no-abbrev"}, diffFlags...)
-	out, err := p.own(ctx, append(args, string(b.Commit), string(tree))...)
+	ops, err := p.differences(ctx, string(b.Commit), string(tree))
 	if err != nil {
-		return d, fmt.Errorf("compare: %w", err)
-	}
-	records := git.Zeros(out)
-	if len(records)%2 != 0 {
-		return d, fmt.Errorf("compare: %w", errDamaged)
+		return d, err
 	}
 	var gone []string
-	for pair := range slices.Chunk(records, 2) {
-		fields, name := strings.Fields(strings.TrimPrefix(pair[0], ":")), pair[1]
-		if len(fields) != 5 {
-			return d, fmt.Errorf("compare: %w", errDamaged)
+	for _, o := range ops {
+		if o.deletes() {
+			gone = append(gone, o.path)
+		} else {
+			d.written[o.path] = o.to
 		}
-		if fields[4] == "D" {
-			gone = append(gone, name)
-			continue
-		}
-		if err := checkEntry(name, fields[1]); err != nil {
-			return d, fmt.Errorf("tree %.12s: %w", tree, err)
-		}
-		d.written[name] = entry{mode: plainMode(fields[1]), id: fields[3]}
 	}
 	if len(gone) > 0 {
 		d.hidden, err = p.hiddenBy(ctx, gone, tree)

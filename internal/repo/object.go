@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,8 @@ const (
 	modeExec    = "100755"
 	modeLink    = "120000"
 	modeGitlink = "160000"
+	// absentMode is that of a side that has no such entry.
+	absentMode = "000000"
 )
 
 // entry is one file of a tree: its mode and the id of its content.
@@ -50,6 +53,41 @@ func (o *objects) listTree(ctx context.Context, tree string) (map[string]entry, 
 		entries[path] = entry{mode: plainMode(fields[0]), id: fields[2]}
 	}
 	return entries, nil
+}
+
+// differences are what takes one tree to another, of which git reads no more than where they differ. It
+// refuses paths that must not be written, and those that must not be removed.
+func (o *objects) differences(ctx context.Context, from, to string) ([]op, error) {
+	args := append([]string{"diff-tree", "-r", "-z", "--raw", "--no-abbrev"}, diffFlags...)
+	out, err := o.own(ctx, append(args, from, to)...)
+	if err != nil {
+		return nil, fmt.Errorf("compare: %w", err)
+	}
+	records := git.Zeros(out)
+	if len(records)%2 != 0 {
+		return nil, fmt.Errorf("compare: %w", errDamaged)
+	}
+	ops := make([]op, 0, len(records)/2)
+	for pair := range slices.Chunk(records, 2) {
+		fields := strings.Fields(strings.TrimPrefix(pair[0], ":"))
+		if len(fields) != 5 {
+			return nil, fmt.Errorf("compare: %w", errDamaged)
+		}
+		made := op{path: pair[1]}
+		for i, side := range []*entry{&made.from, &made.to} {
+			if fields[i] == absentMode {
+				continue
+			}
+			if err := checkEntry(made.path, fields[i]); err != nil {
+				return nil, fmt.Errorf("tree %.12s: %w", []string{from, to}[i], err)
+			}
+			*side = entry{mode: plainMode(fields[i]), id: fields[i+2]}
+		}
+		if made.from != made.to { // one mode was written in two ways
+			ops = append(ops, made)
+		}
+	}
+	return ops, nil
 }
 
 // plainMode reads group-writable files of very old trees as what they are.

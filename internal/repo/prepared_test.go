@@ -57,7 +57,7 @@ func prepare(t testing.TB, name string, fill func(u *user)) *prepared {
 func (p *prepared) make(t testing.TB, fill func()) {
 	t.Helper()
 	p.once.Do(func() {
-		dir, err := os.MkdirTemp(preparedIn, "")
+		dir, err := os.MkdirTemp(preparedIn, "") //nolint:usetesting // it outlives the test that makes it
 		if err != nil {
 			t.Fatal(err)
 		}

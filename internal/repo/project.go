@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nacre-dev/nacre/internal/posture"
 	"github.com/nacre-dev/nacre/internal/repo/borrowed"
 	"github.com/nacre-dev/nacre/internal/repo/git"
 )
@@ -168,7 +169,7 @@ func (o *objects) ownLine(ctx context.Context, args ...string) (string, error) {
 
 // Head is the commit that a branch of the user's is at now.
 func (p *Project) Head(ctx context.Context, branch string) (Commit, error) {
-	if err := p.checkBranch(ctx, branch); err != nil {
+	if err := checkBranch(branch); err != nil {
 		return "", err
 	}
 	c, err := p.readRef(ctx, "refs/heads/"+branch)
@@ -190,11 +191,11 @@ func (h *host) readRef(ctx context.Context, ref string) (Commit, error) {
 	return ParseCommit(out)
 }
 
-func (o *objects) checkBranch(ctx context.Context, branch string) error {
+func checkBranch(branch string) error {
 	if branch == "" || strings.HasPrefix(branch, "-") {
 		return fmt.Errorf("branch %.80q: want a name", branch)
 	}
-	if _, err := o.own(ctx, "check-ref-format", "refs/heads/"+branch); err != nil {
+	if !posture.IsRef("refs/heads/" + branch) {
 		return fmt.Errorf("branch %.80q is not a name that git allows", branch)
 	}
 	return nil

@@ -24,7 +24,7 @@ func Replace(ctx context.Context, p *Project, r LandRequest, most int, made func
 	defer p.mu.Unlock()
 	ref, side := "refs/heads/"+r.Branch, "nacre/"+string(r.Session)
 	old, err := p.readRef(ctx, ref)
-	if err = errors.Join(err, p.checkBranch(ctx, r.Branch), p.plainGitDir(r.Branch)); err == nil && old == "" {
+	if err = errors.Join(err, checkBranch(r.Branch), p.plainGitDir(r.Branch)); err == nil && old == "" {
 		err = fmt.Errorf("there is no branch %s", r.Branch)
 	}
 	if err != nil {

@@ -64,7 +64,16 @@ func (p *Project) markLinks(ctx context.Context, files []Change, entries map[str
 		}
 	}
 	targets := make(map[string]string, len(links))
-	err := p.withBlobs(ctx, links, entries, func(name string, _ entry, size int64, content io.Reader) error {
+	read := func(name string) (string, bool) {
+		target, ok := targets[name]
+		return target, ok
+	}
+	called := calls{read, map[string]planted.Class{}}
+	// By one run of git: the links come first, for what a file calls is looked up among them.
+	err := p.withBlobs(ctx, append(links, p.callers(entries)...), entries, func(name string, e entry, size int64, content io.Reader) error {
+		if e.mode != modeLink {
+			return called.readFrom(name, content)
+		}
 		if size > MaxPath {
 			return fmt.Errorf("link target of %d bytes: %w", size, ErrTooBig)
 		}
@@ -75,16 +84,9 @@ func (p *Project) markLinks(ctx context.Context, files []Change, entries map[str
 	if err != nil {
 		return err
 	}
-	read := func(name string) (string, bool) {
-		target, ok := targets[name]
-		return target, ok
-	}
 	shown := planted.ShownAs(maps.Keys(targets), read)
-	called, err := p.called(ctx, entries, read)
-	if err != nil {
-		return err
-	}
-	maps.Copy(shown, called)
+	maps.Copy(shown, p.hookCalls(read))
+	maps.Copy(shown, called.paths)
 	for _, name := range p.place.obeyed() {
 		shown[name] = planted.Class{Kind: planted.Named, Program: "git's configuration or a link of a hook"}
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -72,14 +71,7 @@ func (p *Project) snapshot(ctx context.Context, root *os.Root, base map[string]e
 	if err := e.check(); err != nil {
 		return "", Changes{}, err
 	}
-	if err := p.importEdits(ctx, w, e); err != nil {
-		return "", Changes{}, err
-	}
-	id, err := p.ownLine(ctx, "rev-parse", "--verify", snapshotRef+"^{tree}")
-	if err != nil {
-		return "", Changes{}, err
-	}
-	tree, err := ParseTree(id)
+	tree, err := p.importEdits(ctx, w, e)
 	if err != nil {
 		return "", Changes{}, err
 	}
@@ -196,18 +188,19 @@ func (e edits) check() error {
 
 // importEdits makes the tree with git's bulk importer, which knows no filters
 // and reads nothing but this stream.
-func (p *Project) importEdits(ctx context.Context, w *walker, e edits) error {
+func (p *Project) importEdits(ctx context.Context, w *walker, e edits) (Tree, error) {
 	cmd, complaint, cancel := p.git.Prepare(ctx, git.Command{
 		GitDir: p.vault.dir, Args: []string{"fast-import", "--quiet", "--force", "--done"},
 	})
 	defer cancel()
-	cmd.Stdout = io.Discard
+	said := git.NewCapped(maxListedTree)
+	cmd.Stdout = said
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return fmt.Errorf("import: %w", err)
+		return "", fmt.Errorf("import: %w", err)
 	}
 	stream := bufio.NewWriterSize(in, 1<<16)
 	failed := p.writeStream(stream, w, e)
@@ -220,13 +213,20 @@ func (p *Project) importEdits(ctx context.Context, w *walker, e edits) error {
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && complaint.Len() > 0 {
-		return fmt.Errorf("import: %s", strings.TrimSpace(complaint.String()))
+		return "", fmt.Errorf("import: %s", strings.TrimSpace(complaint.String()))
 	}
-	return errors.Join(failed, err)
+	if err := errors.Join(failed, err); err != nil {
+		return "", err
+	}
+	id, _ := strings.CutPrefix(said.String(), "040000 tree ")
+	return ParseTree(strings.TrimSuffix(id, "\t\n"))
 }
 
+// maxListedTree is the longest line in which the importer names a tree, in bytes.
+const maxListedTree = 100
+
 func (p *Project) writeStream(to *bufio.Writer, w *walker, e edits) error {
-	_, err := fmt.Fprintf(to, "feature done\ncommit %s\ncommitter nacre <nacre@localhost> 0 +0000\ndata 0\nfrom %s\n", snapshotRef, p.Base)
+	_, err := fmt.Fprintf(to, "feature done\nfeature ls\ncommit %s\nmark :1\ncommitter nacre <nacre@localhost> 0 +0000\ndata 0\nfrom %s\n", snapshotRef, p.Base)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (p *Project) writeStream(to *bufio.Writer, w *walker, e edits) error {
 			return errors.Join(err, w.leave())
 		}
 	}
-	_, err = to.WriteString("\ndone\n")
+	_, err = to.WriteString("\nls :1 \ndone\n") // it says which tree that is
 	return errors.Join(err, w.leave())
 }
 

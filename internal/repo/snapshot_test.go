@@ -401,6 +401,7 @@ func TestWhatSomethingTrustedCallsIsHeld(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, map[string]string{
 		".envrc": "source scripts/env\n", "Makefile": "include vars.inc\nall:\n\tcat notes.txt\n", ".husky/pre-push": "sh \"$(dirname \"$0\")/../tools/push\"\n",
+		"GNUmakefile":             "include rules.inc\n" + strings.Repeat("# more than is read\n", 1<<14),
 		".pre-commit-config.yaml": "entry: tools/lint\nexclude: NEWS.md\n", ".vscode/tasks.json": `{"command": "${workspaceFolder}/app.py"}`,
 		"scripts/real": "x\n", "app.py": "x\n", "NEWS.md": "x\n", "notes.txt": "x\n", "tools/deep": "x\n",
 	})
@@ -410,7 +411,7 @@ func TestWhatSomethingTrustedCallsIsHeld(t *testing.T) {
 	}
 	r := open(t, u)
 	r.agent(map[string]string{
-		"scripts/env": "-> real", "scripts/real": "y\n", "vars.inc": "y\n", "tools/push": "y\n", "tools/lint": "y\n", "tools/check": "y\n",
+		"scripts/env": "-> real", "scripts/real": "y\n", "vars.inc": "y\n", "rules.inc": "y\n", "tools/push": "y\n", "tools/lint": "y\n", "tools/check": "y\n",
 		"tools/deep": "y\n", "app.py": "y\n", "NEWS.md": "y\n", "notes.txt": "y\n",
 	})
 	_, changes := r.snapshot()
@@ -418,7 +419,7 @@ func TestWhatSomethingTrustedCallsIsHeld(t *testing.T) {
 	for _, c := range changes.Held() {
 		have[c.Path] = true
 	}
-	want := map[string]bool{"scripts/env": true, "scripts/real": true, "vars.inc": true, "tools/push": true, "tools/lint": true, "tools/check": true, "tools/deep": true}
+	want := map[string]bool{"scripts/env": true, "scripts/real": true, "vars.inc": true, "rules.inc": true, "tools/push": true, "tools/lint": true, "tools/check": true, "tools/deep": true}
 	if !maps.Equal(have, want) {
 		t.Errorf("have %v, want %v", have, want)
 	}

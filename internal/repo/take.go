@@ -52,7 +52,7 @@ func CountNew(ctx context.Context, p *Project, tip Commit, known []string) (int,
 func Keep(ctx context.Context, p *Project, r LandRequest, side string) (branch string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.checkBranch(ctx, "nacre/"+side); err != nil {
+	if err := checkBranch("nacre/" + side); err != nil {
 		return "", err
 	}
 	if err := p.export(ctx, r.Commit, p.Base); err != nil {

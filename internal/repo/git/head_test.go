@@ -65,7 +65,15 @@ func TestHeadIsReadByOneRun(t *testing.T) {
 	if h := read(1); h != (git.Head{Format: "sha1", Commit: one}) {
 		t.Errorf("detached: %+v", h)
 	}
+	host("config", "core.bare", "true")
+	if h := read(1); h != (git.Head{Format: "sha1", Commit: one, Bare: true}) {
+		t.Errorf("bare: %+v", h)
+	}
 	host("symbolic-ref", "HEAD", "refs/elsewhere/x")
+	if h := read(4); h != (git.Head{Format: "sha1", Ref: "refs/elsewhere/x", Bare: true}) {
+		t.Errorf("bare, on a ref that is no branch: %+v", h)
+	}
+	host("config", "core.bare", "false")
 	if h := read(4); h != (git.Head{Format: "sha1", Ref: "refs/elsewhere/x"}) {
 		t.Errorf("on a ref that is no branch: %+v", h)
 	}
