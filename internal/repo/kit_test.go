@@ -238,6 +238,14 @@ func open(t testing.TB, u *user) *run {
 	return r
 }
 
+// openCopy is open for a test of what comes after the snapshot, to which it is the same in which way the clone was made.
+func openCopy(t testing.TB, u *user) *run {
+	t.Helper()
+	r := u.session("")
+	r.copyTo(filepath.Join(r.state, "clone"))
+	return r
+}
+
 // inClone is the same session in another clone, for another test.
 func (r *run) inClone(t testing.TB) *run {
 	t.Helper()

@@ -75,7 +75,7 @@ func chmod755(t testing.TB, path string) {
 func TestTheCommandGivenTakesTheWork(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, project)
-	r := open(t, u)
+	r := openCopy(t, u)
 	r.agent(map[string]string{"src/added": "a\n"})
 	u.write(map[string]string{"README.md": "mine\n", ".git/index.lock": ""})
 	_, _, err := r.landAll()
@@ -97,7 +97,7 @@ func TestASessionMayLandTwice(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, project)
 	for i, text := range []string{"one\n", "two\n"} {
-		r := open(t, u)
+		r := openCopy(t, u)
 		r.agent(map[string]string{"src/added": text, "README.md": text})
 		u.write(map[string]string{"README.md": "mine\n"})
 		_, landed, err := r.landAll()
@@ -107,7 +107,7 @@ func TestASessionMayLandTwice(t *testing.T) {
 		}
 		u.git("checkout", "-q", "README.md")
 	}
-	r := open(t, u)
+	r := openCopy(t, u)
 	r.agent(map[string]string{"src/added": "three\n"})
 	m, _, err := r.landAll()
 	if err != nil {
@@ -123,7 +123,7 @@ func TestABranchNamedNacreIsNoObstacle(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, project)
 	u.git("branch", "nacre")
-	r := open(t, u)
+	r := openCopy(t, u)
 	r.agent(map[string]string{"README.md": "agent\n"})
 	u.write(map[string]string{"README.md": "mine\n"})
 	_, _, err := r.landAll()
@@ -151,7 +151,7 @@ func TestADetachedHeadKeepsTheWorkOnABranch(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, project)
 	u.git("checkout", "-q", "--detach")
-	r := open(t, u)
+	r := openCopy(t, u)
 	if r.project.Branch != "" {
 		t.Fatalf("branch %q", r.project.Branch)
 	}
@@ -271,7 +271,7 @@ func TestManySessionsLandOneAfterTheOther(t *testing.T) {
 	u := withFiles(t, project)
 	var runs []*run
 	for _, name := range []string{"a", "b", "c"} {
-		r := open(t, u)
+		r := openCopy(t, u)
 		r.agent(map[string]string{"src/" + name: name})
 		runs = append(runs, r)
 	}
@@ -307,7 +307,7 @@ func TestABranchThatStandsForAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, project)
 	u.git("symbolic-ref", "refs/heads/alias", "refs/heads/main")
-	r := open(t, u)
+	r := openCopy(t, u)
 	r.agent(map[string]string{"src/added": "a\n"})
 	tree, _ := r.snapshot()
 	m := r.merge(tree, r.project.Base)

@@ -95,7 +95,7 @@ func leftovers(t *testing.T, r *run) {
 func TestATargetThatMovedIsMergedOnto(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, project)
-	r := open(t, u)
+	r := openCopy(t, u)
 	r.agent(map[string]string{"src/main.go": "package main // agent\n"})
 	tree, _ := r.snapshot()
 	m := r.merge(tree, r.project.Base)
@@ -132,7 +132,7 @@ func TestConflictsAreReported(t *testing.T) {
 	for name, version := range map[string][2]int{"this git": {2, 99}, "an older git": {2, 34}} {
 		t.Run(name, func(t *testing.T) {
 			u := withFiles(t, project)
-			r := open(t, u)
+			r := openCopy(t, u)
 			r.agent(map[string]string{"README.md": "agent\n", "bin": "\x00agent", "src/x": "1"})
 			r.agentRemoves("old/a")
 			tree, _ := r.snapshot()
@@ -157,7 +157,7 @@ func TestConflictsAreReported(t *testing.T) {
 func TestAnOlderGitMergesTheSame(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, map[string]string{"a": "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "gone": "x", "mode": "x", "keep": "k"})
-	r := open(t, u)
+	r := openCopy(t, u)
 	r.agent(map[string]string{"a": "one\n2\n3\n4\n5\n6\n7\n8\n9\n", "new": "n", "mode": "#!x"})
 	tree, _ := r.snapshot()
 	u.write(map[string]string{"a": "1\n2\n3\n4\n5\n6\n7\n8\nnine\n", "theirs": "t"})

@@ -38,7 +38,7 @@ func TestALockThatIsHeldForAMomentIsWaitedFor(t *testing.T) {
 func TestTwoLandingsInTheSameMomentDoNotLoseEachOther(t *testing.T) {
 	t.Parallel()
 	u := withFiles(t, project)
-	first, second := open(t, u), open(t, u)
+	first, second := openCopy(t, u), openCopy(t, u)
 	requests := map[*run]repo.LandRequest{}
 	for r, text := range map[*run]string{first: "one\n", second: "two\n"} {
 		r.agent(map[string]string{"new-" + text[:3]: text})
