@@ -28,8 +28,45 @@ type house struct {
 	env           []string
 }
 
-// newHouse clones HEAD, never what lies uncommitted beside it.
+// newHouse opens a house on the files of HEAD, in one commit, and never on what lies uncommitted
+// beside it.
 func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := emptyHouse(t)
+	template, err := snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output(t, h.home, h.env, "git", "clone", "-q", template, h.project)
+	return h
+}
+
+// newHouseWithHistory opens a house on HEAD and all that led to it, which takes longer.
+func newHouseWithHistory(t *testing.T) *house {
+	t.Helper()
+	h := emptyHouse(t)
+	here, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	output(t, h.home, h.env, clone(here, h.project, "--no-hardlinks")...)
+	// HEAD may be detached, as in CI: there must be a branch to land on.
+	h.git(t, "checkout", "-q", "-B", "trunk")
+	for branch := range strings.FieldsSeq(h.git(t, "for-each-ref", "--format=%(refname:short)", "refs/heads")) {
+		if branch != "trunk" {
+			h.git(t, "branch", "-q", "-D", branch)
+		}
+	}
+	return h
+}
+
+// clone is the command that clones a repository, which may belong to another user, as in a container's checkout.
+func clone(from, to string, flags ...string) []string {
+	command := append([]string{"git", "-c", "safe.directory=*", "clone", "-q", "--no-tags", "-u", "git -c safe.directory=* upload-pack"}, flags...)
+	return append(command, from, to)
+}
+
+func emptyHouse(t *testing.T) *house {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
 		testpeer.Missing(t, "git", "this is no git repository, so there is nothing to clone")
@@ -41,46 +78,35 @@ func newHouse(t *testing.T) *house {
 	if err := os.Mkdir(h.home, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	h.env = []string{"HOME=" + h.home, "PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TERM=dumb"}
-	for _, name := range []string{"GOMODCACHE", "GOCACHE"} {
-		h.env = append(h.env, name+"="+output(t, root, os.Environ(), "go", "env", name))
-	}
-	here, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The repository may belong to another user, as in a container's checkout.
-	output(t, dir, h.env, "git", "-c", "safe.directory=*", "clone", "-q", "--no-hardlinks", "--no-tags", "-u", "git -c safe.directory=* upload-pack", here, h.project)
-	// HEAD may be detached, as in CI: there must be a branch to land on.
-	h.git(t, "checkout", "-q", "-B", "trunk")
-	for branch := range strings.FieldsSeq(h.git(t, "for-each-ref", "--format=%(refname:short)", "refs/heads")) {
-		if branch != "trunk" {
-			h.git(t, "branch", "-q", "-D", branch)
-		}
-	}
+	h.env = environment(h.home)
 	h.needSandbox(t)
 	return h
 }
 
-// needSandbox ends the test where this machine forbids the native sandbox.
+func environment(home string) []string {
+	return append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TERM=dumb"}, caches...)
+}
+
+// needSandbox ends the test where this machine forbids the native sandbox. The first who asks tries it.
 func (h *house) needSandbox(t *testing.T) {
 	t.Helper()
-	if r := h.run(t, "exec", "--", "true"); r.code == 125 || r.code == 3 {
-		testpeer.Missing(t, "sandbox", "the native sandbox cannot start here: "+r.stderr)
+	trial.Do(func() {
+		if r := h.run(t, "exec", "--", "true"); r.code == 125 || r.code == 3 {
+			forbidden = r.stderr
+		}
+	})
+	if forbidden != "" {
+		testpeer.Missing(t, "sandbox", "the native sandbox cannot start here: "+forbidden)
 	}
 }
 
 func output(t *testing.T, dir string, env []string, argv ...string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
-	command.Dir, command.Env = dir, env
-	var stderr bytes.Buffer
-	command.Stderr = &stderr
-	out, err := command.Output()
+	out, err := run(dir, env, argv...)
 	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", strings.Join(argv, " "), err, out, &stderr)
+		t.Fatal(err)
 	}
-	return strings.TrimSpace(string(out))
+	return out
 }
 
 func (h *house) git(t *testing.T, args ...string) string {

@@ -30,7 +30,7 @@ agent-id = "policy-default"
 [scope]
 files-whitelist = ["policy/**"]
 [verification]
-commands = ["go test -count=1 ./policy"]
+commands = ["go test -trimpath -vet=off -count=1 ./policy"]
 [body]
 text = "Test the default of the shipped policy."
 `
@@ -78,7 +78,7 @@ func TestWhatIsShippedDoesNotAllowByDefault(t *testing.T) {
 			Expect: &scriptedmodel.Expect{Contains: []string{"nacre gate: scope::files-whitelist"}, Error: &truth},
 			Tools:  []scriptedmodel.Tool{tool(t, "Write", map[string]string{"file_path": "/workspace/policy/selfhost_test.go", "content": test})},
 		},
-		{Tools: []scriptedmodel.Tool{tool(t, "Bash", map[string]string{"command": "go test ./policy", "description": "Run the tests"})}},
+		{Tools: []scriptedmodel.Tool{tool(t, "Bash", map[string]string{"command": "go test -trimpath -vet=off ./policy", "description": "Run the tests"})}},
 		{
 			Expect: &scriptedmodel.Expect{Contains: []string{"ok  \tgithub.com/nacre-dev/nacre/policy"}},
 			Text:   "---\nseverity: LOW\n---\nThe default of the shipped policy has a test.",
