@@ -129,11 +129,11 @@ deadcode:
 	@out=$$($(TOOL) deadcode -test ./...); [ -z "$$out" ] || { echo "$$out"; exit 1; }
 
 # What measures, or tries one input after the other, races with nobody, and takes minutes under the detector.
-IN_TURN := Injection|Conversations|Retrieval|EveryChangedByteIsFound|NothingIsLaundered|ASchemaThatReadsOverAndOverEnds|SchemasMeanWhatTheySayElsewhere|ABodyThatUnpacksToTooMuchIsRefused|ABodyOfBeginningsTakesLittle|AnArchiveWith(out)?TheCredential(Arrives|DoesNotArrive)|NothingOfAWordStaysInAPage|TheIndexThatIsKeptFindsTheSame|AReaderKeepsTraces|MemoryOnlyNarrows|HostileShapesAreLinear
+IN_TURN := Injection|Conversations|Retrieval|EveryChangedByteIsFound|NothingIsLaundered|ASchemaThatReadsOverAndOverEnds|SchemasMeanWhatTheySayElsewhere|ABodyThatUnpacksToTooMuchIsRefused|ABodyOfBeginningsTakesLittle|AnArchiveWith(out)?TheCredential(Arrives|DoesNotArrive)|NothingOfAWordStaysInAPage|TheIndexThatIsKeptFindsTheSame|AReaderKeepsTraces|MemoryOnlyNarrows|HostileShapesAreLinear|AQuestionIsSeenWholeInAnySize|ALongTextIsReadWhole|WhatACommandCostsIsBounded|MemoryDoesNotGrowWithCalls|Compression
 IN_PARTS := AdapterIsABrain|IsEndedWhenItIsNotWhatWasLaunched
 # A part of a test is named with the test that it is of: a line of 64 MiB is one input, too.
 ACTED := (Loop|Replay)IsABrain$$/^an_acted_program$$/^a_line_o
-WITHOUT_DETECTOR := ^Test($(IN_TURN))$$|($(IN_PARTS))$$/^(a_line_o|bigger)|$(ACTED)
+WITHOUT_DETECTOR := ^Test($(IN_TURN))$$|^FuzzBounds$$|($(IN_PARTS))$$/^(a_line_o|bigger)|$(ACTED)
 
 # What only the detector's programs need is compiled without what only a debugger reads.
 # Nothing to run is an error: go test would take the folder that it is in.
