@@ -1,6 +1,6 @@
 // Package idle keeps what a program that waits for work holds in memory to what waiting takes. It
-// promises that nothing is lost: what goes is read again from the program's own file as soon as it
-// is used (P-07).
+// promises that nothing is lost: what goes is free, or is read again from the program's own file as
+// soon as it is used (P-07).
 package idle
 
 import (
@@ -15,9 +15,9 @@ const (
 	settled, every = 5 * time.Second, time.Minute
 )
 
-// Rest gives back, again and again, what start and work have touched of the program's file. Two
-// thirds of what a program that waits has in memory are such pages, and it waits without them. end
-// ends that.
+// Rest gives back, again and again, what start and work have touched of the program's file, and what
+// they have left free. Two thirds of what a program that waits has in memory are such pages, and it
+// waits without them. end ends that.
 func Rest(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var resting sync.WaitGroup

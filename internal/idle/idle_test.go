@@ -1,7 +1,10 @@
 package idle_test
 
 import (
+	"bytes"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,6 +20,42 @@ func TestTheProgramsFileIsGivenBack(t *testing.T) {
 	if after := resident(t); after >= before {
 		t.Errorf("%d kB of files are in memory, and %d before", after, before)
 	}
+}
+
+// P-07: what is free is given back, and the kernel puts no huge page where it was.
+func TestFreeMemoryIsGivenBack(t *testing.T) {
+	const size = 64 << 20
+	before := func() int {
+		work := bytes.Repeat([]byte("work"), size/4)
+		defer runtime.KeepAlive(work)
+		return counted(t, "Anonymous:")
+	}()
+	if err := idle.GiveBack(); err != nil {
+		t.Fatal(err)
+	}
+	if after := counted(t, "Anonymous:"); after > before-(size>>10)/4 { // the detector keeps traces of it
+		t.Errorf("%d kB are in memory, and %d before", after, before)
+	}
+}
+
+// counted is what the kernel counts of all memory of this process, in kB.
+func counted(t *testing.T, what string) int {
+	t.Helper()
+	data, err := os.ReadFile("/proc/self/smaps_rollup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if fields := strings.Fields(line); fields[0] == what {
+			kb, err := strconv.Atoi(fields[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kb
+		}
+	}
+	t.Fatalf("the kernel counts no %s", what)
+	return 0
 }
 
 // resident is what of files this process has in memory, in kB, as the kernel has counted.

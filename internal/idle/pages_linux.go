@@ -5,59 +5,67 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// part is a stretch of memory that shows a part of a file.
-type part struct {
-	from, to uintptr
-	// same says that nothing in it differs from the file.
-	same bool
-}
+// inode is where a line of the list has the number of a file, or 0.
+const inode = 4
 
-// GiveBack gives back the pages of the program's own file that can be read from it again.
+// part is a stretch of memory.
+type part struct{ from, to uintptr }
+
+// GiveBack gives back the pages of the program's own file that can be read from it again, and the
+// memory that is free. Huge pages are for who works: one that rests would keep what is free in them.
 func GiveBack() error {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return err
 	}
-	parts, err := partsOf(self)
+	shown, own, err := partsOf(self)
+	if err != nil {
+		return err
+	}
+	_ = advise(own, unix.MADV_NOHUGEPAGE) // a kernel without huge pages refuses to do without them
+	debug.FreeOSMemory()
+	return advise(shown, unix.MADV_DONTNEED) // last, for the collector reads the file too
+}
+
+func advise(parts []part, advice uintptr) (err error) {
 	for _, p := range parts {
-		if !p.same {
-			continue
-		}
-		if _, _, failed := unix.Syscall(unix.SYS_MADVISE, p.from, p.to-p.from, unix.MADV_DONTNEED); failed != 0 {
+		if _, _, failed := unix.Syscall(unix.SYS_MADVISE, p.from, p.to-p.from, advice); failed != 0 {
 			err = errors.Join(err, fmt.Errorf("madvise: %w", failed))
 		}
 	}
 	return err
 }
 
-// partsOf are the stretches of a file that are shown and that nobody can write to.
-func partsOf(file string) (parts []part, err error) {
+// partsOf are the stretches of a file that are shown, that nobody can write to and nobody has changed.
+// Beside them it returns the memory of the process that is of no file.
+func partsOf(file string) (shown, own []part, err error) {
 	list, err := os.Open("/proc/self/smaps")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = list.Close() }() // it was only read
-	var of *part
+	var p part
+	of := false
 	lines := bufio.NewScanner(list)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		switch {
 		case len(fields) == 0:
 		case !strings.HasSuffix(fields[0], ":"):
-			of = nil
-			var p part
-			if _, err := fmt.Sscanf(fields[0], "%x-%x", &p.from, &p.to); err == nil && strings.HasPrefix(fields[1], "r-") && strings.HasSuffix(lines.Text(), " "+file) {
-				parts = append(parts, p)
-				of = &parts[len(parts)-1]
+			_, err := fmt.Sscanf(fields[0], "%x-%x", &p.from, &p.to)
+			of = err == nil && strings.HasPrefix(fields[1], "r-") && strings.HasSuffix(lines.Text(), " "+file)
+			if err == nil && fields[1] == "rw-p" && fields[inode] == "0" {
+				own = append(own, p)
 			}
-		case of != nil && fields[0] == "Anonymous:":
-			of.same = fields[1] == "0"
+		case of && fields[0] == "Anonymous:" && fields[1] == "0":
+			shown = append(shown, p)
 		}
 	}
-	return parts, lines.Err()
+	return shown, own, lines.Err()
 }
