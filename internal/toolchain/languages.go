@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nacre-dev/nacre"
@@ -16,6 +17,16 @@ import (
 // does not need, where it lives, or remembers what it answered. The last
 // result says that it answered with absolute folders, which are there.
 func probe(ctx context.Context, m *Memo, keep []string, argv ...string) ([]string, bool) {
+	lines, ok := recallOrAsk(ctx, m, keep, argv)
+	return lines, ok && len(lines) > 0 && absolute(lines)
+}
+
+func absolute(lines []string) bool {
+	return !slices.ContainsFunc(lines, func(line string) bool { return !filepath.IsAbs(line) })
+}
+
+// recallOrAsk gives what a program answered, now or before.
+func recallOrAsk(ctx context.Context, m *Memo, keep, argv []string) ([]string, bool) {
 	key := m.key(keep, argv)
 	lines, ok := m.recall(key)
 	if !ok {
@@ -23,10 +34,7 @@ func probe(ctx context.Context, m *Memo, keep []string, argv ...string) ([]strin
 			m.keep(key, lines)
 		}
 	}
-	for _, line := range lines {
-		ok = ok && filepath.IsAbs(line)
-	}
-	return lines, ok && len(lines) > 0
+	return lines, ok
 }
 
 // Ask gives no lines for a program that says by itself that it has no answer,

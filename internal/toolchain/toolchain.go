@@ -50,14 +50,18 @@ func goToolchain(ctx context.Context, m *Memo) (posture.Toolchain, bool) {
 	if err != nil {
 		return posture.Toolchain{}, false
 	}
-	// The answer must not depend on a project: asked in /, with its own toolchain.
-	folders, ok := probe(ctx, m, []string{"GOMODCACHE", "GOPATH", "GOCACHE", "GOENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"},
-		program, "env", "GOROOT", "GOMODCACHE", "GOCACHE")
-	if !ok || len(folders) != 3 || !IsDir(folders[0]) {
+	folders := []string{"GOROOT", "GOMODCACHE", "GOCACHE"}
+	settings := []string{"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOINSECURE", "GOVCS", "GOSUMDB", "CGO_ENABLED"}
+	names := append(folders, settings...) // the outer ones are never empty
+	// The answer must not depend on a project: asked in /, with its own toolchain. All is asked
+	// at once, since a start of Go takes longer than one of git.
+	values, ok := recallOrAsk(ctx, m, append(names[1:], "GOPATH", "GOENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "CC"),
+		append([]string{program, "env"}, names...))
+	if !ok || len(values) != len(names) || !IsDir(values[0]) || !absolute(values[:len(folders)]) {
 		return posture.Toolchain{}, false
 	}
-	t := goMounts(folders[0], folders[1], folders[2])
-	servers, cgo := goSettings(ctx, m, program)
+	t := goMounts(values[0], values[1], values[2])
+	servers, cgo := goSettings(settings, values[len(folders):])
 	t.Fetching.From, t.Fetching.Open = servers.first, servers.settings
 	if cgo == "0" { // else Go inside looks for a C compiler itself, as it does outside
 		t.Env = append(t.Env, "CGO_ENABLED=0")
@@ -73,18 +77,8 @@ type goServers struct {
 
 // goSettings are the settings of the host's Go that hold inside too. What the host
 // has built fits inside only where both use C, or neither does (P-10, F-107).
-func goSettings(ctx context.Context, m *Memo, program string) (servers goServers, cgo string) {
-	names := []string{"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOINSECURE", "GOVCS", "GOSUMDB", "CGO_ENABLED"} // the outer ones are never empty
-	keep := append(names, "GOENV", "XDG_CONFIG_HOME", "CC")
-	argv := append([]string{program, "env"}, names...)
-	key := m.key(keep, argv)
-	values, ok := m.recall(key)
-	if !ok {
-		if values, ok = Ask(ctx, m.getenv, keep, argv); ok {
-			m.keep(key, values)
-		}
-	}
-	if !ok || len(values) != len(names) || values[0] == "" {
+func goSettings(names, values []string) (servers goServers, cgo string) {
+	if values[0] == "" {
 		return goServers{}, ""
 	}
 	last := len(names) - 1
