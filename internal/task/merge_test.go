@@ -80,7 +80,8 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) git(args ...string) string {
 	b.t.Helper()
-	command := exec.CommandContext(b.t.Context(), "git", append([]string{"-C", b.project, "-c", "user.name=t", "-c", "user.email=t@example.invalid"}, args...)...)
+	command := exec.CommandContext(b.t.Context(), "git", append([]string{"-C", b.project, "-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "maintenance.auto=false"}, args...)...)
+	command.Env = append(os.Environ(), "GIT_TEMPLATE_DIR=") // no examples of hooks
 	out, err := command.CombinedOutput()
 	if err != nil {
 		b.t.Fatalf("git %v: %v\n%s", args, err, out)
