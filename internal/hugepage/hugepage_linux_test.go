@@ -1,12 +1,10 @@
 package hugepage_test
 
 import (
-	"bufio"
 	"bytes"
 	"os"
+	"regexp"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 
 	_ "github.com/nacre-dev/nacre/internal/hugepage"
@@ -22,28 +20,12 @@ func TestTheHeapBeginsInHugePages(t *testing.T) {
 	for page := 0; page < len(first); page += 4096 {
 		first[page] = 1
 	}
-	if kb := huge(t); kb == 0 {
-		t.Error("no page of the process is a huge one")
-	}
-	runtime.KeepAlive(first)
-}
-
-// huge is how much of this process lies in huge pages, in kB, as the kernel has counted.
-func huge(t *testing.T) int {
-	t.Helper()
-	data, err := os.ReadFile("/proc/self/smaps_rollup")
+	counts, err := os.ReadFile("/proc/self/smaps_rollup")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
-		if fields := strings.Fields(lines.Text()); fields[0] == "AnonHugePages:" {
-			kb, err := strconv.Atoi(fields[1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kb
-		}
+	if kb := regexp.MustCompile(`(?m)^AnonHugePages: +([0-9]+) kB$`).FindSubmatch(counts); kb == nil || string(kb[1]) == "0" {
+		t.Errorf("no page of the process is a huge one: %s", counts)
 	}
-	t.Fatal("the kernel counts no huge pages")
-	return 0
+	runtime.KeepAlive(first)
 }

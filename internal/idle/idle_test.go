@@ -2,9 +2,9 @@ package idle_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -28,34 +28,29 @@ func TestFreeMemoryIsGivenBack(t *testing.T) {
 	before := func() int {
 		work := bytes.Repeat([]byte("work"), size/4)
 		defer runtime.KeepAlive(work)
-		return counted(t, "Anonymous:")
+		return anonymous(t)
 	}()
 	if err := idle.GiveBack(); err != nil {
 		t.Fatal(err)
 	}
-	if after := counted(t, "Anonymous:"); after > before-(size>>10)/4 { // the detector keeps traces of it
+	if after := anonymous(t); after > before-(size>>10)/4 { // the detector keeps traces of it
 		t.Errorf("%d kB are in memory, and %d before", after, before)
 	}
 }
 
-// counted is what the kernel counts of all memory of this process, in kB.
-func counted(t *testing.T, what string) int {
+// anonymous is what this process has in memory that is of no file, in kB, as the kernel has counted.
+func anonymous(t *testing.T) int {
 	t.Helper()
-	data, err := os.ReadFile("/proc/self/smaps_rollup")
+	counts, err := os.ReadFile("/proc/self/smaps_rollup")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(data)) {
-		if fields := strings.Fields(line); fields[0] == what {
-			kb, err := strconv.Atoi(fields[1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kb
-		}
+	_, rest, _ := strings.Cut(string(counts), "\nAnonymous:")
+	kb := 0
+	if _, err := fmt.Sscan(rest, &kb); err != nil {
+		t.Fatalf("%v: %s", err, counts)
 	}
-	t.Fatalf("the kernel counts no %s", what)
-	return 0
+	return kb
 }
 
 // resident is what of files this process has in memory, in kB, as the kernel has counted.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,11 +53,12 @@ func goToolchain(ctx context.Context, m *Memo) (posture.Toolchain, bool) {
 	}
 	folders := []string{"GOROOT", "GOMODCACHE", "GOCACHE"}
 	settings := []string{"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOINSECURE", "GOVCS", "GOSUMDB", "CGO_ENABLED"}
-	names := append(folders, settings...) // the outer ones are never empty
+	// Both ends must not be empty, for empty lines there are lost: GOROOT and CGO_ENABLED never are.
+	names := slices.Concat(folders, settings)
 	// The answer must not depend on a project: asked in /, with its own toolchain. All is asked
 	// at once, since a start of Go takes longer than one of git.
-	values, ok := recallOrAsk(ctx, m, append(names[1:], "GOPATH", "GOENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "CC"),
-		append([]string{program, "env"}, names...))
+	values, ok := recallOrAsk(ctx, m, slices.Concat(names[1:], []string{"GOPATH", "GOENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "CC"}),
+		slices.Concat([]string{program, "env"}, names))
 	if !ok || len(values) != len(names) || !IsDir(values[0]) || !absolute(values[:len(folders)]) {
 		return posture.Toolchain{}, false
 	}
